@@ -1,0 +1,89 @@
+//! What the core tells its host. Asked for with `poll_event` until there is none.
+
+use crate::types::{Index, NodeId, Position, Promise, Term};
+
+/// Something the host may want to act on, log, or time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// This node is in a group now.
+    Formed {
+        /// The group's id.
+        group: u128,
+    },
+    /// Another promise is in force here.
+    Promised {
+        /// The promise.
+        promise: Promise,
+    },
+    /// The leader of this promise is silent and could not be excused.
+    Quiet {
+        /// The promise whose leader is silent; [`Promise::NONE`] when there was none.
+        promise: Promise,
+    },
+    /// This node asks for votes.
+    Campaign {
+        /// In this term.
+        term: Term,
+    },
+    /// A fence that a vote or an access waited for ended.
+    Fenced {
+        /// The writer that was fenced; nobody when there was no writer.
+        writer: NodeId,
+    },
+    /// This node leads.
+    Elected {
+        /// This term.
+        term: Term,
+    },
+    /// Everything up to `index` is committed, by this node as leader. Proposals made in an earlier term are not meant.
+    Committed {
+        /// The leader's term.
+        term: Term,
+        /// Last committed entry.
+        index: Index,
+        /// Its end.
+        position: Position,
+    },
+    /// This node does not lead any more: whatever it proposed in `term` and was not reported committed is *unknown*.
+    GaveUp {
+        /// The term it led.
+        term: Term,
+        /// Why.
+        reason: GiveUp,
+    },
+    /// A follower of this leader is below what can be served from the ring: it stays behind until it gets a snapshot.
+    Behind {
+        /// The follower.
+        node: NodeId,
+    },
+    /// A node of the group came back without its memory: it is kept out.
+    Forgetful {
+        /// The node.
+        node: NodeId,
+    },
+    /// Bytes that were found valid before are not any more, or an entry is of an unknown kind: applying stops here.
+    Stuck {
+        /// Where.
+        position: Position,
+    },
+    /// The agent must end now: a writer could not be fenced in time, and only the end of the process is a fence.
+    Abort {
+        /// The writer.
+        writer: NodeId,
+    },
+}
+
+/// Why a leader gave up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum GiveUp {
+    /// Its own acceptor promised another term or node.
+    OwnAcceptor,
+    /// Another acceptor's promise is above its term.
+    HigherPromise,
+    /// No majority completed a beat in time.
+    QuorumLost,
+    /// It was told to.
+    Asked,
+}

@@ -1,0 +1,444 @@
+//! Every line that another node reads or writes, byte for byte (docs/layout.md is the same in prose).
+//!
+//! A *line* is 64-byte aligned, little-endian, a multiple of 64 bytes long, and ends in `version u32, crc u32`: the CRC-32C
+//! of all before it. Peers may store anything anywhere: a line is copied out whole and then judged by its CRC; fields
+//! hold whatever the bytes say, and numbers in them are checked where they are used. `version` counts the writes of
+//! one line, so that a line that changed has another last word: one load tells whether there is anything new.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::crc;
+use crate::mem::{Area, Memory, acquire};
+use crate::types::{MAX_NODES, NodeId};
+
+#[cfg(target_endian = "big")]
+compile_error!("registered memory is little-endian, and so must be the processor");
+
+/// "ringlead", the first word of a header.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringlead");
+/// Version of everything in this file and of the entry format.
+pub const LAYOUT_VERSION: u32 = 1;
+/// Areas, and the rings in them, are aligned to the largest page size of the machines the agents run on.
+pub const AREA_ALIGN: u64 = 64 * 1024;
+/// Smallest ring, in bytes.
+pub const MIN_RING_LEN: u64 = 512 * 1024;
+/// Largest ring, in bytes: slot lengths stay below 2^32 with room to spare.
+pub const MAX_RING_LEN: u64 = 1 << 34;
+
+/// The control area: READ and WRITE for peers.
+pub mod control {
+    /// [`super::Header`].
+    pub const HEADER: u64 = 0;
+    /// [`super::ProgressLine`].
+    pub const PROGRESS: u64 = 128;
+    /// [`super::LeaderLine`].
+    pub const LEADER: u64 = 256;
+    /// The host line of a build with a DPU: 128 bytes.
+    pub const HOST: u64 = 320;
+    /// [`super::ConfigBlock`].
+    pub const CONFIG: u64 = 512;
+    /// Request lines, one a peer, written by the peer's proposer.
+    pub const REQUESTS: u64 = 1024;
+    /// Answer lines, one a peer, written by the peer's acceptor.
+    pub const ANSWERS: u64 = REQUESTS + 16 * super::MAIL_LEN;
+    /// Length of the area in bytes.
+    pub const LEN: u64 = super::AREA_ALIGN;
+}
+
+/// The log area: READ for peers, WRITE for the one that is granted. The staging area has the same geometry.
+pub mod log {
+    /// [`super::BeatLine`].
+    pub const BEAT: u64 = 0;
+    /// The ring.
+    pub const RING: u64 = super::AREA_ALIGN;
+
+    /// Length of the area in bytes.
+    pub const fn len(ring_len: u64) -> u64 {
+        RING + ring_len
+    }
+}
+
+/// The staging area: local memory, never given to a peer. Sources of WRITEs and targets of READs come first, then the
+/// staging ring, at the offset at which the log area has its ring.
+pub mod staging {
+    const SLOT_LEN: u64 = 2048;
+
+    /// Where this node's request line for `peer` is made.
+    pub const fn request(peer: usize) -> u64 {
+        peer as u64 * SLOT_LEN
+    }
+    /// Where this node's answer line for `peer` is made.
+    pub const fn answer(peer: usize) -> u64 {
+        request(peer) + 256
+    }
+    /// Where the beat for `peer` is made.
+    pub const fn beat(peer: usize) -> u64 {
+        request(peer) + 512
+    }
+    /// Where the header of `peer` is read to.
+    pub const fn header(peer: usize) -> u64 {
+        request(peer) + 640
+    }
+    /// Where the progress line of `peer` is read to.
+    pub const fn progress(peer: usize) -> u64 {
+        request(peer) + 768
+    }
+    /// Where the configuration block of `peer` is read to.
+    pub const fn config(peer: usize) -> u64 {
+        request(peer) + 1024
+    }
+}
+
+/// Bytes of one mailbox line.
+pub const MAIL_LEN: u64 = size_of::<RequestLine>() as u64;
+
+/// A line as declared above.
+pub trait Line: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {
+    /// Words of the line.
+    const WORDS: usize = size_of::<Self>() / 8;
+
+    /// Reads the line at `offset`; `None` when it is torn, or nobody ever wrote it.
+    fn read<M: Memory>(area: &Area<M>, offset: u64) -> Option<Self> {
+        let mut words = [0u64; 48];
+        let words = &mut words[..Self::WORDS];
+        acquire();
+        area.read(offset, words);
+        Self::open(words)
+    }
+
+    /// The line in `words`, when its CRC is right.
+    fn open(words: &[u64]) -> Option<Self> {
+        let bytes = words.as_bytes();
+        let (body, crc) = bytes.split_at(bytes.len() - 4);
+        (crc::append(0, body) == u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]))
+            .then(|| Self::read_from_bytes(bytes).ok())
+            .flatten()
+    }
+
+    /// The words of the line with `version` and CRC filled in, written to `offset`.
+    fn write<M: Memory>(&self, area: &Area<M>, offset: u64, version: u32) {
+        let mut words = [0u64; 48];
+        let words = &mut words[..Self::WORDS];
+        self.seal(words, version);
+        area.write(offset, words);
+    }
+
+    /// Fills `words` (exactly `WORDS` of them) with the line, its version and CRC.
+    fn seal(&self, words: &mut [u64], version: u32) {
+        words.as_mut_bytes().copy_from_slice(self.as_bytes());
+        let end = words.len() * 8;
+        let bytes = words.as_mut_bytes();
+        bytes[end - 8..end - 4].copy_from_slice(&version.to_le_bytes());
+        let crc = crc::append(0, &bytes[..end - 4]);
+        bytes[end - 4..].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Offset of the last word of the line at `offset`: another word means another line.
+    fn last_word(offset: u64) -> u64 {
+        offset + (Self::WORDS as u64 - 1) * 8
+    }
+}
+
+macro_rules! line {
+    ($(#[$doc:meta])* $name:ident[$len:literal] { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(C)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// Counts the writes of this line.
+            pub version: u32,
+            /// CRC-32C of all before.
+            pub crc: u32,
+        }
+
+        impl Line for $name {}
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::read_from_bytes(&[0; $len]).expect("a line is exactly as long as declared")
+            }
+        }
+
+        const _: () = assert!(size_of::<$name>() == $len && $len % 64 == 0 && $len <= 48 * 8);
+    };
+}
+
+line! {
+    /// Who this region belongs to. Written once at start, and once more when the group is formed.
+    Header[128] {
+        /// [`MAGIC`].
+        magic: u64,
+        /// [`LAYOUT_VERSION`].
+        layout: u32,
+        /// None defined; 0.
+        flags: u32,
+        /// Group id, low half; 0 in a region that belongs to no group yet.
+        group_low: u64,
+        /// Group id, high half.
+        group_high: u64,
+        /// Node, 1..=15.
+        node: u64,
+        /// Incarnation, never 0.
+        incarnation: u64,
+        /// Boot, never 0.
+        boot: u64,
+        /// Length of the ring in bytes, a power of two.
+        ring_len: u64,
+        /// Largest slot in bytes, header and tail included.
+        max_entry: u64,
+        /// 0.
+        reserved: [u64; 6],
+    }
+}
+
+/// Flags of a progress line.
+pub mod progress_flags {
+    /// The beat of the leader that this line's promise names has stopped, and it could not be excused.
+    pub const QUIET: u64 = 1;
+    /// This node leads the term of its promise.
+    pub const LEADER: u64 = 2;
+    /// The host behind this acceptor is alive (always set where the acceptor is in the host).
+    pub const HOST_ALIVE: u64 = 4;
+    /// This node is in a formed group.
+    pub const FORMED: u64 = 8;
+}
+
+line! {
+    /// How far an acceptor is. Written by it alone, READ by all.
+    ProgressLine[128] {
+        /// Boot of the writer.
+        boot: u64,
+        /// Moves as long as the writer runs.
+        liveness: u64,
+        /// The promise word.
+        promise: u64,
+        /// The promise word of the writer that may write the log area now; 0 while fenced.
+        grant: u64,
+        /// Position up to which the application has everything; never above the anchor, never falls.
+        applied: u64,
+        /// Position up to which the log is on disk; 0 without a journal.
+        durable: u64,
+        /// Term of the last entry walked (a hint).
+        hint_term: u64,
+        /// Index of the last entry walked (a hint).
+        hint_index: u64,
+        /// [`progress_flags`].
+        flags: u64,
+        /// 0.
+        reserved: [u64; 6],
+    }
+}
+
+line! {
+    /// What a leader has committed; written before it answers a client. Term 0: does not lead.
+    LeaderLine[64] {
+        /// Term whose no-op is committed, or 0.
+        term: u64,
+        /// Committed position.
+        commit: u64,
+        /// Index of the last committed entry.
+        commit_index: u64,
+        /// None defined; 0.
+        flags: u64,
+        /// 0.
+        reserved: [u64; 3],
+    }
+}
+
+/// Flags of a beat line.
+pub mod beat_flags {
+    /// The leader is giving up: leases from this beat do not bind.
+    pub const YIELDING: u64 = 1;
+}
+
+line! {
+    /// The line a leader writes into the log area of each acceptor that granted it.
+    BeatLine[64] {
+        /// The promise word of the leader: `term << 8 | node`.
+        leader: u64,
+        /// Grows with each beat.
+        counter: u64,
+        /// The leader's commit, never above `matched`.
+        commit: u64,
+        /// Index of the last entry at or below the leader's commit.
+        commit_index: u64,
+        /// Up to where the leader knows this acceptor's bytes equal to its own.
+        matched: u64,
+        /// [`beat_flags`].
+        flags: u64,
+        /// 0.
+        reserved: u64,
+    }
+}
+
+/// Requests of a [`RequestLine`].
+pub mod request_kind {
+    /// Nothing is asked.
+    pub const NONE: u8 = 0;
+    /// A vote in `term`.
+    pub const VOTE: u8 = 1;
+    /// A leader of `term` asks for write access.
+    pub const ACCESS: u8 = 2;
+    /// Lock to the configuration with this hash, which stands in the asker's configuration block.
+    pub const FORM: u8 = 3;
+    /// The configuration with this hash is formed.
+    pub const FORMED: u8 = 4;
+}
+
+/// Answers of an [`AnswerLine`].
+pub mod verdict {
+    /// Nothing was asked.
+    pub const NONE: u8 = 0;
+    /// Yes.
+    pub const GRANTED: u8 = 1;
+    /// No: `promise` is ahead of the request's term.
+    pub const BEHIND: u8 = 2;
+    /// No: a leader was heard of too recently.
+    pub const LEASE: u8 = 3;
+    /// No: the candidate's log is older.
+    pub const OLDER: u8 = 4;
+    /// No: cannot take part in this forming.
+    pub const NOT_FRESH: u8 = 5;
+}
+
+/// States of a queue pair's end, as the lines show them.
+pub mod qp {
+    /// Initiator: closed and drained up to `qp_epoch`.
+    pub const CLOSED: u8 = 1;
+    /// Initiator: up with `qp_epoch`.
+    pub const READY: u8 = 2;
+    /// Acceptor: no write of `qp_epoch` or before can land any more.
+    pub const FENCED: u8 = 3;
+    /// Acceptor: armed with `qp_epoch`, no write permission.
+    pub const ARMED: u8 = 4;
+    /// Acceptor: `qp_epoch` may write.
+    pub const GRANTED: u8 = 5;
+}
+
+line! {
+    /// What a proposer asks of an acceptor, and the state of its end of the log queue pair to it.
+    RequestLine[192] {
+        /// Boot of the writer.
+        from_boot: u64,
+        /// Boot of the reader this is meant for.
+        to_boot: u64,
+        /// Incarnation of the reader this is meant for.
+        to_incarnation: u64,
+        /// Number of the request within `from_boot`.
+        sequence: u64,
+        /// Term of a vote or access.
+        term: u64,
+        /// Term of the last entry of a candidate.
+        last_term: u64,
+        /// Index of the last entry of a candidate.
+        last_index: u64,
+        /// Hash of a configuration.
+        hash: u64,
+        /// Opaque numbers of the initiator's end of the log queue pair.
+        qp_numbers: u64,
+        /// Epoch of `qp_state`.
+        qp_epoch: u32,
+        /// [`request_kind`].
+        kind: u8,
+        /// [`qp`].
+        qp_state: u8,
+        /// 0.
+        padding: [u8; 2],
+        /// 0.
+        reserved: [u64; 13],
+    }
+}
+
+line! {
+    /// What an acceptor answers to a proposer, and the state of the log queue pair it keeps for it.
+    AnswerLine[192] {
+        /// Boot of the writer.
+        from_boot: u64,
+        /// Boot of the reader this is meant for.
+        to_boot: u64,
+        /// Number of the request answered.
+        sequence: u64,
+        /// The promise word now.
+        promise: u64,
+        /// Term of the last entry in the log, with `GRANTED`.
+        last_term: u64,
+        /// Index of the last entry in the log.
+        last_index: u64,
+        /// End of the last entry in the log.
+        last_position: u64,
+        /// Term of the anchor.
+        anchor_term: u64,
+        /// Index of the anchor.
+        anchor_index: u64,
+        /// Position of the anchor.
+        anchor_position: u64,
+        /// `applied` when the answer was made.
+        applied: u64,
+        /// `durable` when the answer was made.
+        durable: u64,
+        /// Opaque numbers of the acceptor's end of the log queue pair.
+        qp_numbers: u64,
+        /// Epoch of `qp_state`.
+        qp_epoch: u32,
+        /// Chain of the anchor.
+        anchor_chain: u32,
+        /// [`verdict`].
+        verdict: u8,
+        /// [`qp`].
+        qp_state: u8,
+        /// 0.
+        padding: [u8; 6],
+        /// 0.
+        reserved: [u64; 7],
+        /// 0.
+        reserved_tail: u64,
+    }
+}
+
+/// One member in a configuration block.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[repr(C)]
+pub struct MemberRecord {
+    /// Incarnation.
+    pub incarnation: u64,
+    /// Node, 1..=15; 0 in unused records.
+    pub node: u8,
+    /// 1 voter, 2 learner.
+    pub role: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+line! {
+    /// A configuration, and the entry that made it (index and term 0: the one the group was formed with).
+    ConfigBlock[320] {
+        /// Group id, low half.
+        group_low: u64,
+        /// Group id, high half.
+        group_high: u64,
+        /// Index of its entry.
+        index: u64,
+        /// Term of its entry.
+        term: u64,
+        /// Members, in the order of their ids, then zeros.
+        members: [MemberRecord; MAX_NODES],
+        /// 0.
+        reserved: [u64; 5],
+    }
+}
+
+const _: () = assert!(control::CONFIG + size_of::<ConfigBlock>() as u64 <= control::REQUESTS);
+const _: () = assert!(control::ANSWERS + 16 * MAIL_LEN <= control::LEN);
+const _: () = assert!(size_of::<AnswerLine>() as u64 == MAIL_LEN);
+const _: () = assert!(staging::config(MAX_NODES) + size_of::<ConfigBlock>() as u64 <= log::RING);
+
+/// Offset of the request line that `peer` writes.
+pub const fn request_of(peer: NodeId) -> u64 {
+    control::REQUESTS + peer.0 as u64 * MAIL_LEN
+}
+
+/// Offset of the answer line that `peer` writes.
+pub const fn answer_of(peer: NodeId) -> u64 {
+    control::ANSWERS + peer.0 as u64 * MAIL_LEN
+}

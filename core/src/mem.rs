@@ -1,0 +1,156 @@
+//! Memory that others write: the one file of the core with `unsafe`.
+//!
+//! An [`Area`] is a range of 64-bit words in registered memory. Peers write it at any moment, without this processor
+//! taking part, so every word is an atomic: loads and stores are of whole words, and nothing larger is promised
+//! (protocol.md 2, A4). Bytes are copied out and judged; only bytes that are *final* (at or below the anchor: every
+//! later WRITE over them is of the same bytes or none) are ever lent as a slice.
+
+#![expect(unsafe_code, reason = "final bytes of shared memory are lent to the application as a slice, without a copy")]
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Who owns or maps the words of an area: the host's mapping in production, an array in simulator and model.
+///
+/// The slice's address and length never change during the life of the value, and its start is 64-byte aligned where the
+/// bytes go to a device.
+pub trait Memory {
+    /// The words.
+    fn words(&self) -> &[AtomicU64];
+}
+
+impl<M: Memory + ?Sized> Memory for &M {
+    fn words(&self) -> &[AtomicU64] {
+        (**self).words()
+    }
+}
+
+impl Memory for [AtomicU64] {
+    fn words(&self) -> &[AtomicU64] {
+        self
+    }
+}
+
+/// A range of words that others may write at any time. Offsets and lengths are in bytes and multiples of 8.
+///
+/// An offset outside the area is a bug of the caller and panics: numbers read from memory are checked before they
+/// become offsets.
+#[derive(Clone, Debug)]
+pub struct Area<M> {
+    memory: M,
+}
+
+impl<M: Memory> Area<M> {
+    /// The area over `memory`.
+    pub fn new(memory: M) -> Area<M> {
+        Area { memory }
+    }
+
+    /// The memory under the area.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.memory.words().len() as u64 * 8
+    }
+
+    /// Whether there is no word in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One word, whole.
+    #[inline]
+    pub fn load(&self, offset: u64) -> u64 {
+        // Relaxed: a single word carries no order. Who needs one calls `acquire` between two loads.
+        self.memory.words()[(offset / 8) as usize].load(Ordering::Relaxed)
+    }
+
+    /// Stores one word, whole.
+    #[inline]
+    pub fn store(&self, offset: u64, word: u64) {
+        // Release: who sees this word sees what was stored before it. Costs nothing on x86-64.
+        self.memory.words()[(offset / 8) as usize].store(word, Ordering::Release);
+    }
+
+    /// Copies words out, each whole, in no order that may be relied on.
+    #[inline]
+    pub fn read(&self, offset: u64, out: &mut [u64]) {
+        let start = (offset / 8) as usize;
+        let words = &self.memory.words()[start..start + out.len()];
+        for (to, from) in out.iter_mut().zip(words) {
+            *to = from.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Copies words in.
+    #[inline]
+    pub fn write(&self, offset: u64, words: &[u64]) {
+        let start = (offset / 8) as usize;
+        for (to, from) in self.memory.words()[start..start + words.len()].iter().zip(words) {
+            to.store(*from, Ordering::Relaxed);
+        }
+        // Whoever sees a word stored after this call sees the words above (a store of a cursor, a mark, a doorbell).
+        fence(Ordering::Release);
+    }
+
+    /// Copies `len` bytes at `offset` from the same offset of another area of the same geometry.
+    pub fn copy_from<N: Memory>(&self, other: &Area<N>, offset: u64, len: u64) {
+        let (start, end) = ((offset / 8) as usize, ((offset + len) / 8) as usize);
+        for (to, from) in self.memory.words()[start..end].iter().zip(&other.memory.words()[start..end]) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
+    }
+
+    /// Stores bytes and pads the last word with zeros.
+    pub fn write_bytes(&self, offset: u64, bytes: &[u8]) {
+        let mut at = offset;
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.memory.words()[(at / 8) as usize].store(u64::from_le_bytes(*word), Ordering::Relaxed);
+            at += 8;
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.memory.words()[(at / 8) as usize].store(u64::from_le_bytes(last), Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
+    }
+
+    /// Lends bytes that are final.
+    ///
+    /// The caller has established that the bytes are at or below the anchor and above what recycling may reuse; by the
+    /// protocol no node changes them as long as `applied` has not passed them.
+    pub(crate) fn lend(&self, offset: u64, len: usize) -> &[u8] {
+        let start = (offset / 8) as usize;
+        let words = &self.memory.words()[start..start + len.div_ceil(8)];
+        // SAFETY: the range is inside the slice just taken, `AtomicU64` has the layout of `u64` without padding, and
+        // the bytes are final: writers only ever store the value that already stands there (protocol.md 5 and 8, Room),
+        // so what is read does not change. `len` is at most `words.len() * 8`.
+        unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) }
+    }
+}
+
+/// Orders reads of memory that a device or another processor wrote: what is read after it is at least as new as what
+/// was read before it.
+///
+/// On x86-64 and for coherent processors an acquire fence is enough; on Arm a device's writes need a barrier of the
+/// outer shareable domain.
+#[inline]
+pub fn acquire() {
+    fence(Ordering::Acquire);
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a barrier has no operands and touches no memory.
+    unsafe {
+        core::arch::asm!("dmb oshld", options(nostack, preserves_flags));
+    }
+}
+
+/// A full barrier: what this processor stored before is visible to all before it reads or stores anything after.
+#[inline]
+pub fn full() {
+    fence(Ordering::SeqCst);
+}
