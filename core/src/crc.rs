@@ -32,7 +32,8 @@ mod tests {
     use super::*;
 
     // RFC 3720, appendix B.4.
-    const VECTORS: [([u8; 32], u32); 3] = [([0; 32], 0x8a9136aa), ([0xff; 32], 0x62a8ab43), (ascending(), 0x46dd794e)];
+    const VECTORS: [([u8; 32], u32); 3] =
+        [([0; 32], 0x8a9136aa), ([0xff; 32], 0x62a8ab43), (ascending(), 0x46dd794e)];
 
     const fn ascending() -> [u8; 32] {
         let mut bytes = [0; 32];

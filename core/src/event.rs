@@ -11,6 +11,8 @@ pub enum Event {
         /// The group's id.
         group: u128,
     },
+    /// A node refused to be part of the group that this one was told to form.
+    FormRefused,
     /// Another promise is in force here.
     Promised {
         /// The promise.
@@ -28,8 +30,8 @@ pub enum Event {
     },
     /// A fence that a vote or an access waited for ended.
     Fenced {
-        /// The writer that was fenced; nobody when there was no writer.
-        writer: NodeId,
+        /// Who asked.
+        by: NodeId,
     },
     /// This node leads.
     Elected {
@@ -72,6 +74,20 @@ pub enum Event {
         /// The writer.
         writer: NodeId,
     },
+}
+
+/// Events that wait to be asked for. The host asks after every input, and one input makes only a few.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Events(heapless::Deque<Event, 64>);
+
+impl Events {
+    pub(crate) fn push(&mut self, event: Event) {
+        self.0.push_back(event).expect("the host asks for events after every input");
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        self.0.pop_front()
+    }
 }
 
 /// Why a leader gave up.

@@ -8,10 +8,27 @@
 #[cfg(test)]
 extern crate std;
 
+mod acceptor;
+mod beat;
 pub mod crc;
+mod detector;
+pub mod entry;
 pub mod event;
+mod forming;
+mod inbound;
 pub mod layout;
+mod link;
+mod mailbox;
 pub mod mem;
+pub mod membership;
+pub mod proposer;
+pub mod quorum;
+pub mod replica;
+mod request;
+mod rng;
+mod table;
 pub mod timing;
 pub mod types;
 pub mod verb;
+pub mod walker;
+mod watch;

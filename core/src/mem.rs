@@ -5,7 +5,10 @@
 //! (protocol.md 2, A4). Bytes are copied out and judged; only bytes that are *final* (at or below the anchor: every
 //! later WRITE over them is of the same bytes or none) are ever lent as a slice.
 
-#![expect(unsafe_code, reason = "final bytes of shared memory are lent to the application as a slice, without a copy")]
+#![expect(
+    unsafe_code,
+    reason = "final bytes of shared memory are lent to the application as a slice, without a copy"
+)]
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -132,6 +135,17 @@ impl<M: Memory> Area<M> {
         // so what is read does not change. `len` is at most `words.len() * 8`.
         unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) }
     }
+}
+
+/// The memory of one replica, all zero at its start.
+#[derive(Clone, Debug)]
+pub struct Areas<M> {
+    /// [`crate::layout::control`]: peers READ and WRITE it.
+    pub control: Area<M>,
+    /// [`crate::layout::log`]: the granted writer WRITEs it, all READ it.
+    pub log: Area<M>,
+    /// [`crate::layout::staging`]: only this node, and its NIC as source and target.
+    pub staging: Area<M>,
 }
 
 /// Orders reads of memory that a device or another processor wrote: what is read after it is at least as new as what

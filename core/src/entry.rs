@@ -1,0 +1,393 @@
+//! An entry of the log: how it is encoded, and how bytes that somebody may have written are judged (protocol.md 3).
+//!
+//! A slot is `index u64, term u64, commit u64, len u32, kind u8, reserved [u8; 3]`, the payload, zeros, and as its very last
+//! 8 bytes the tail `chain u32, lap u32`. It is a multiple of 64 bytes long and never crosses the ring's end.
+
+use crate::crc;
+use crate::layout::log;
+use crate::mem::{Area, Memory, acquire};
+use crate::types::{Chain, Index, LogPoint, Position, Term};
+
+/// Bytes before the payload.
+pub const HEADER_LEN: u64 = 32;
+/// Bytes after the payload and its padding.
+pub const TAIL_LEN: u64 = 8;
+/// Slots are multiples of this.
+pub const SLOT_ALIGN: u64 = 64;
+
+/// Bytes of the slot of a payload of `len` bytes.
+pub const fn slot_len(len: usize) -> u64 {
+    (HEADER_LEN + len as u64 + TAIL_LEN).next_multiple_of(SLOT_ALIGN)
+}
+
+/// The largest payload whose slot is at most `max_entry` bytes (a multiple of 64).
+pub const fn max_payload(max_entry: u64) -> usize {
+    (max_entry - HEADER_LEN - TAIL_LEN) as usize
+}
+
+/// What an entry is. Numbers that this version does not know are kept: such an entry is valid, and not applied.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Kind(pub u8);
+
+impl Kind {
+    /// A proposal of the application.
+    pub const PAYLOAD: Kind = Kind(0);
+    /// The first entry of a leader.
+    pub const NO_OP: Kind = Kind(1);
+    /// A configuration.
+    pub const CONFIG: Kind = Kind(2);
+    /// Fills the end of the ring: the next entry stands at the next multiple of the ring's length.
+    pub const PAD: Kind = Kind(3);
+}
+
+/// An entry found valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Valid {
+    /// Bytes of payload.
+    pub len: u32,
+    /// Bytes of the whole slot.
+    pub slot: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The leader that made it.
+    pub term: Term,
+    /// That leader's commit when it was made.
+    pub commit: Position,
+    /// The place after it.
+    pub next: LogPoint,
+}
+
+/// Why there is no valid entry. To the protocol all are the same; metrics tell them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Another index stands there: nothing was written yet in this lap.
+    Nothing,
+    /// The slot is larger than an entry may be, or crosses the ring's end.
+    Length,
+    /// The term is 0 or falls, or the commit is ahead of the entry itself.
+    Order,
+    /// The tail is of another lap.
+    Lap,
+    /// The tail's chain is not that of these bytes after the entry before.
+    Chain,
+}
+
+/// Low 32 bits of the number of 64-byte slots before `position`.
+fn lap(position: Position) -> u32 {
+    (position.0 / SLOT_ALIGN) as u32
+}
+
+/// Offset in a log or staging area of a position.
+#[inline]
+pub fn offset(ring_len: u64, position: Position) -> u64 {
+    log::RING + (position.0 & (ring_len - 1))
+}
+
+/// The four words of a header, as they stand in memory.
+#[derive(Clone, Copy)]
+struct Header([u64; 4]);
+
+impl Header {
+    fn index(&self) -> u64 {
+        self.0[0]
+    }
+
+    fn term(&self) -> u64 {
+        self.0[1]
+    }
+
+    fn commit(&self) -> u64 {
+        self.0[2]
+    }
+
+    fn len(&self) -> u32 {
+        self.0[3] as u32
+    }
+
+    fn kind(&self) -> u8 {
+        (self.0[3] >> 32) as u8
+    }
+
+    /// Everything that can be told from header and tail without the payload, in the protocol's order.
+    fn check(&self, tail: u64, ring_len: u64, at: &LogPoint) -> Result<u64, End> {
+        let slot = slot_len(self.len() as usize);
+        if slot > ring_len / 8 || (at.position.0 & (ring_len - 1)) + slot > ring_len {
+            return Err(End::Length);
+        }
+        if self.term() == 0
+            || self.term() < at.term.0
+            || self.term() > Term::MAX.0
+            || self.commit() > at.position.0
+        {
+            return Err(End::Order);
+        }
+        if (tail >> 32) as u32 != lap(at.position) {
+            return Err(End::Lap);
+        }
+        Ok(slot)
+    }
+
+    fn valid(&self, slot: u64, chain: u32, ring_len: u64, at: &LogPoint) -> Valid {
+        let end = at.position.0 + slot;
+        let next = if self.kind() == Kind::PAD.0 { end.next_multiple_of(ring_len) } else { end };
+        Valid {
+            len: self.len(),
+            slot,
+            kind: Kind(self.kind()),
+            term: Term(self.term()),
+            commit: Position(self.commit()),
+            next: LogPoint {
+                index: Index(self.index()),
+                term: Term(self.term()),
+                position: Position(next),
+                chain: Chain(chain),
+            },
+        }
+    }
+}
+
+/// Judges the slot at `at` in the ring of a log area, `ring_len` bytes long.
+///
+/// `at` is the place after the entry before. The bytes may change at any time: each is read once, and what is returned was
+/// computed from what was read.
+pub fn judge<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<Valid, End> {
+    let start = offset(ring_len, at.position);
+    // The common case of a walker that waits: one load says that nothing was written here yet.
+    if area.load(start) != at.index.next().0 {
+        return Err(End::Nothing);
+    }
+    let (header, tail, slot) = header_and_tail(area, ring_len, at)?;
+    let chain = chain_of_live(area, start, at.chain, &header);
+    if tail as u32 != chain {
+        return Err(End::Chain);
+    }
+    Ok(header.valid(slot, chain, ring_len, at))
+}
+
+/// The entry at `at` by its header and tail alone: for bytes that were judged before and are final since.
+///
+/// Checks all that `judge` checks but the chain, so that bytes which changed after all end in `Err`, never outside the
+/// ring.
+#[inline]
+pub fn peek<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<Valid, End> {
+    let (header, tail, slot) = header_and_tail(area, ring_len, at)?;
+    Ok(header.valid(slot, tail as u32, ring_len, at))
+}
+
+fn header_and_tail<M: Memory>(
+    area: &Area<M>,
+    ring_len: u64,
+    at: &LogPoint,
+) -> Result<(Header, u64, u64), End> {
+    let start = offset(ring_len, at.position);
+    acquire();
+    let mut words = [0; 4];
+    area.read(start, &mut words);
+    let header = Header(words);
+    if header.index() != at.index.next().0 {
+        return Err(End::Nothing);
+    }
+    // The length is judged before the tail is looked for: it says where the tail is.
+    let slot = slot_len(header.len() as usize);
+    if slot > ring_len / 8 || (at.position.0 & (ring_len - 1)) + slot > ring_len {
+        return Err(End::Length);
+    }
+    let tail = area.load(start + slot - TAIL_LEN);
+    header.check(tail, ring_len, at)?;
+    Ok((header, tail, slot))
+}
+
+/// The chain over a header that was read and a payload that is read now, piece by piece.
+fn chain_of_live<M: Memory>(area: &Area<M>, start: u64, seed: Chain, header: &Header) -> u32 {
+    let mut buffer = [0u64; 64];
+    buffer[..4].copy_from_slice(&header.0);
+    let mut chain = seed.0;
+    let mut at = start + HEADER_LEN;
+    let mut left = header.len() as usize;
+    let mut filled = 4;
+    loop {
+        let words = left.div_ceil(8).min(buffer.len() - filled);
+        area.read(at, &mut buffer[filled..filled + words]);
+        let bytes = (words * 8).min(left);
+        chain = crc::append(chain, &zerocopy::IntoBytes::as_bytes(&buffer[..])[..filled * 8 + bytes]);
+        at += words as u64 * 8;
+        left -= bytes;
+        filled = 0;
+        if left == 0 {
+            return chain;
+        }
+    }
+}
+
+/// Encodes an entry at `at` into the ring of a staging area; returns the place after it.
+///
+/// The caller has made sure that the slot fits before the ring's end and that nobody reads those bytes any more.
+pub fn write<M: Memory>(
+    area: &Area<M>,
+    ring_len: u64,
+    at: &LogPoint,
+    term: Term,
+    commit: Position,
+    kind: Kind,
+    payload: &[u8],
+) -> LogPoint {
+    let words = [at.index.next().0, term.0, commit.0, payload.len() as u64 | u64::from(kind.0) << 32];
+    let header = Header(words);
+    let slot = slot_len(payload.len());
+    let start = offset(ring_len, at.position);
+    assert!(start + slot <= log::RING + ring_len, "an entry never crosses the ring's end");
+    let chain = crc::append(crc::append(at.chain.0, zerocopy::IntoBytes::as_bytes(&words)), payload);
+    // Zeros up to the tail first: the payload then overwrites what is its own.
+    let body = start + HEADER_LEN;
+    let zeros = body + (payload.len() as u64 & !7);
+    for at in (zeros..start + slot - TAIL_LEN).step_by(8) {
+        area.store(at, 0);
+    }
+    area.write(start, &words);
+    area.write_bytes(body, payload);
+    area.store(start + slot - TAIL_LEN, u64::from(chain) | u64::from(lap(at.position)) << 32);
+    header.valid(slot, chain, ring_len, at).next
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const RING: u64 = 512 * 1024;
+
+    fn area() -> Area<Vec<AtomicU64>> {
+        Area::new((0..log::len(RING) / 8).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    impl Memory for Vec<AtomicU64> {
+        fn words(&self) -> &[AtomicU64] {
+            self
+        }
+    }
+
+    fn point(index: u64, term: u64, position: u64) -> LogPoint {
+        LogPoint { index: Index(index), term: Term(term), position: Position(position), chain: Chain(77) }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let area = area();
+        let next = write(&area, RING, &point(4, 2, 64), Term(3), Position(64), Kind::PAYLOAD, b"ringleader");
+        let mut words = [0; 8];
+        area.read(log::RING + 64, &mut words);
+        assert_eq!(
+            words,
+            [
+                5,
+                3,
+                64,
+                10,
+                u64::from_le_bytes(*b"ringlead"),
+                u64::from_le_bytes(*b"er\0\0\0\0\0\0"),
+                0,
+                1 << 32 | u64::from(next.chain.0),
+            ]
+        );
+        assert_eq!(next.position, Position(128));
+        assert_eq!(slot_len(0), 64);
+        assert_eq!(slot_len(24), 64);
+        assert_eq!(slot_len(25), 128);
+        assert_eq!(slot_len(max_payload(RING / 8)), RING / 8);
+    }
+
+    #[test]
+    fn what_was_written_is_valid_for_all_lengths_around_the_buffers_edges() {
+        let area = area();
+        for len in (0..600).chain([4095, 4096, 40_000, max_payload(RING / 8)]) {
+            let payload: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+            let at = point(9, 3, RING * 5);
+            let next = write(&area, RING, &at, Term(3), Position(0), Kind::PAYLOAD, &payload);
+            let valid = judge(&area, RING, &at).expect("just written");
+            assert_eq!((valid.next, valid.len as usize, valid.slot), (next, len, slot_len(len)));
+            assert_eq!(peek(&area, RING, &at), Ok(valid));
+        }
+    }
+
+    /// One row a reason, in the order in which they are judged; each row breaks one thing of a valid entry.
+    #[test]
+    fn judge_as_a_table() {
+        let at = point(7, 4, RING * 3 + 128);
+        type Break = fn(&Area<Vec<AtomicU64>>, u64);
+        let rows: [(&str, Break, Result<(), End>); 14] = [
+            ("as written", |_, _| {}, Ok(())),
+            ("index 0", |a, o| a.store(o, 0), Err(End::Nothing)),
+            ("index before", |a, o| a.store(o, 7), Err(End::Nothing)),
+            ("index after", |a, o| a.store(o, 9), Err(End::Nothing)),
+            ("length huge", |a, o| a.store(o + 24, 0xffff_ffff), Err(End::Length)),
+            ("length over an eighth", |a, o| a.store(o + 24, RING / 8), Err(End::Length)),
+            ("term 0", |a, o| a.store(o + 8, 0), Err(End::Order)),
+            ("term falls", |a, o| a.store(o + 8, 3), Err(End::Order)),
+            ("term above 56 bits", |a, o| a.store(o + 8, 1 << 56), Err(End::Order)),
+            ("commit ahead", |a, o| a.store(o + 16, RING * 3 + 129), Err(End::Order)),
+            ("lap before", |a, o| a.store(o + 120, a.load(o + 120) - ((RING / 64) << 32)), Err(End::Lap)),
+            ("tail not there yet", |a, o| a.store(o + 120, 0), Err(End::Lap)),
+            ("payload differs", |a, o| a.store(o + 40, 1), Err(End::Chain)),
+            ("kind differs", |a, o| a.store(o + 24, a.load(o + 24) ^ 1 << 32), Err(End::Chain)),
+        ];
+        for (name, break_it, expected) in rows {
+            let area = area();
+            write(&area, RING, &at, Term(4), Position(RING * 3 + 128), Kind::PAYLOAD, &[5; 64]);
+            break_it(&area, offset(RING, at.position));
+            assert_eq!(judge(&area, RING, &at).map(|_| ()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn another_chain_before_or_any_flipped_bit_is_torn() {
+        let area = area();
+        let at = point(7, 4, 0);
+        write(&area, RING, &at, Term(4), Position(0), Kind::PAYLOAD, &[9; 40]);
+        assert_eq!(judge(&area, RING, &LogPoint { chain: Chain(78), ..at }), Err(End::Chain));
+        for bit in 0..128 * 8 {
+            let word = log::RING + bit / 64 * 8;
+            let before = area.load(word);
+            area.store(word, before ^ 1 << (bit % 64));
+            let padding = (72 * 8..120 * 8).contains(&bit);
+            assert_eq!(judge(&area, RING, &at).is_ok(), padding, "bit {bit}");
+            area.store(word, before);
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_and_reserved_bytes_are_valid() {
+        let area = area();
+        let at = point(1, 1, 0);
+        write(&area, RING, &at, Term(1), Position(0), Kind(200), b"new");
+        assert_eq!(judge(&area, RING, &at).map(|v| v.kind), Ok(Kind(200)));
+        // A later version uses the reserved bytes: the chain covers them.
+        let words = [2, 1, 0, 3 | 0xabcdef << 40];
+        let chain = crc::append(crc::append(77, zerocopy::IntoBytes::as_bytes(&words)), b"new");
+        area.write(log::RING, &words);
+        area.store(log::RING + 56, u64::from(chain));
+        assert!(judge(&area, RING, &at).is_ok());
+    }
+
+    #[test]
+    fn the_entry_after_a_pad_stands_at_the_next_lap() {
+        let area = area();
+        let at = point(3, 1, RING - 64 * 5);
+        let next = write(&area, RING, &at, Term(1), Position(0), Kind::PAD, b"");
+        assert_eq!(next.position, Position(RING));
+        let at = point(3, 1, RING - 64);
+        assert_eq!(write(&area, RING, &at, Term(1), Position(0), Kind::PAD, b"").position, Position(RING));
+        assert_eq!(judge(&area, RING, &at).map(|v| v.next.position), Ok(Position(RING)));
+    }
+
+    #[test]
+    fn a_slot_across_the_rings_end_is_torn_and_an_exact_fit_is_not() {
+        let area = area();
+        let at = point(3, 1, RING - 128);
+        write(&area, RING, &at, Term(1), Position(0), Kind::PAYLOAD, &[1; 60]);
+        assert!(judge(&area, RING, &at).is_ok());
+        area.store(offset(RING, at.position) + 24, 100);
+        assert_eq!(judge(&area, RING, &at), Err(End::Length));
+    }
+}

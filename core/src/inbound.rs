@@ -1,0 +1,221 @@
+//! The acceptor's end of the log queue pair that one peer writes through: closed, armed, granted, fenced (protocol.md 4).
+//!
+//! Flags only ever add permission, fences only ever take it away, and nothing is armed before the peer's end is known closed:
+//! a former life's retransmission would be acknowledged without being carried out.
+
+use crate::layout::{RequestLine, qp};
+use crate::types::{Boot, Epoch, Instant, NodeId};
+use crate::verb::{Class, Completion, RequestId, Status, Verb};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Closed,
+    Arming,
+    Armed,
+    Granting,
+    Granted,
+    /// `permitted`: it could write until now.
+    Fencing {
+        permitted: bool,
+    },
+}
+
+/// What the peer's request line says of its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shown {
+    boot: Boot,
+    ready: bool,
+    epoch: Epoch,
+    numbers: u64,
+}
+
+/// One peer's way into the log area.
+#[derive(Clone, Debug)]
+pub(crate) struct Inbound {
+    peer: NodeId,
+    state: State,
+    epoch: Epoch,
+    /// What the peer opens its end with.
+    numbers: u64,
+    /// Boot of the process at the other end when it was armed.
+    armed_for: Boot,
+    /// What the peer's end gave when it was closed last.
+    peer_numbers: u64,
+    shown: Option<Shown>,
+    wanted: Option<Class>,
+    retry_at: Instant,
+}
+
+/// What a completion changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    None,
+    /// Armed, or failed to be.
+    Shown,
+    Granted,
+    Fenced,
+}
+
+impl Inbound {
+    pub(crate) fn new(peer: NodeId) -> Inbound {
+        Inbound {
+            peer,
+            state: State::Closed,
+            epoch: Epoch(0),
+            numbers: 0,
+            armed_for: Boot(0),
+            peer_numbers: 0,
+            shown: None,
+            wanted: None,
+            retry_at: Instant(0),
+        }
+    }
+
+    pub(crate) fn peer(&self) -> NodeId {
+        self.peer
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    pub(crate) fn numbers(&self) -> u64 {
+        self.numbers
+    }
+
+    /// [`qp`] state for the answer line.
+    pub(crate) fn shown_state(&self) -> u8 {
+        match self.state {
+            State::Closed | State::Arming | State::Fencing { .. } => qp::FENCED,
+            State::Armed | State::Granting => qp::ARMED,
+            State::Granted => qp::GRANTED,
+        }
+    }
+
+    pub(crate) fn is_granted(&self) -> bool {
+        self.state == State::Granted
+    }
+
+    /// A write may still land, or a fence is not proved yet.
+    pub(crate) fn may_write(&self) -> bool {
+        matches!(self.state, State::Granting | State::Granted | State::Fencing { permitted: true })
+    }
+
+    /// Armed, and the peer's end is up: one flag away from writing.
+    pub(crate) fn can_grant(&self) -> bool {
+        self.state == State::Armed
+            && self
+                .shown
+                .is_some_and(|shown| shown.ready && shown.epoch == self.epoch && shown.boot == self.armed_for)
+    }
+
+    pub(crate) fn grant(&mut self) {
+        assert!(self.state == State::Armed, "only an armed queue pair is granted");
+        self.state = State::Granting;
+        self.wanted = Some(Class::Grant);
+    }
+
+    /// Takes write permission away, whatever state it is in; nothing to do where there is none.
+    pub(crate) fn fence(&mut self) {
+        let permitted = match self.state {
+            State::Granting | State::Granted => true,
+            State::Armed => false,
+            _ => return,
+        };
+        self.state = State::Fencing { permitted };
+        self.wanted = Some(Class::Fence);
+    }
+
+    /// A request line of the process that is at the other end now.
+    pub(crate) fn handle_line(&mut self, line: &RequestLine) {
+        self.shown = Some(Shown {
+            boot: Boot(line.from_boot),
+            ready: line.qp_state == qp::READY,
+            epoch: Epoch(line.qp_epoch),
+            numbers: line.qp_numbers,
+        })
+        .filter(|_| line.qp_state == qp::READY || line.qp_state == qp::CLOSED);
+    }
+
+    /// The peer cannot be heard: what it showed is not known to hold.
+    pub(crate) fn handle_down(&mut self) {
+        self.shown = None;
+    }
+
+    /// Arms what is closed at both ends, and fences what the peer has closed or left. `boot` is the process that is
+    /// connected now, if any. Returns whether what the answer line shows has changed.
+    pub(crate) fn tick(&mut self, now: Instant, boot: Option<Boot>) -> bool {
+        let Some(boot) = boot else { return false };
+        match self.state {
+            State::Armed | State::Granting | State::Granted => {
+                let left = self.armed_for != boot;
+                let closed = self.shown.is_some_and(|shown| !shown.ready && shown.epoch >= self.epoch);
+                if left || closed {
+                    self.fence();
+                    return true;
+                }
+            }
+            State::Closed if now >= self.retry_at => {
+                if let Some(shown) = self.shown
+                    && shown.boot == boot
+                    && !shown.ready
+                    && (shown.epoch >= self.epoch || self.armed_for != boot)
+                {
+                    self.epoch = Epoch(self.epoch.0 + 1);
+                    self.armed_for = boot;
+                    self.peer_numbers = shown.numbers;
+                    self.state = State::Arming;
+                    self.wanted = Some(Class::Arm);
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Verb> {
+        let class = self.wanted.take()?;
+        let id = RequestId { peer: self.peer, class, epoch: self.epoch, number: 0 };
+        Some(match class {
+            Class::Arm => Verb::Arm { id, numbers: self.peer_numbers },
+            Class::Grant => Verb::Grant { id },
+            _ => Verb::Fence { id },
+        })
+    }
+
+    pub(crate) fn handle_completion(&mut self, now: Instant, done: &Completion, repeat_ns: u64) -> Change {
+        if done.id.epoch != self.epoch {
+            return Change::None;
+        }
+        let success = done.status == Status::Success;
+        match (done.id.class, self.state) {
+            (Class::Arm, State::Arming) => {
+                self.numbers = done.value;
+                self.state = if success { State::Armed } else { State::Closed };
+                self.retry_at = now.after(repeat_ns);
+                Change::Shown
+            }
+            (Class::Grant, State::Granting) if success => {
+                self.state = State::Granted;
+                Change::Granted
+            }
+            // A flag that could not be set: start over with another epoch.
+            (Class::Grant, State::Granting) => {
+                self.fence();
+                Change::Shown
+            }
+            (Class::Fence, State::Fencing { .. }) if success => {
+                self.state = State::Closed;
+                self.retry_at = now;
+                Change::Fenced
+            }
+            // A fence that failed is no fence: try again; `fence_limit` ends it.
+            (Class::Fence, State::Fencing { .. }) => {
+                self.wanted = Some(Class::Fence);
+                Change::None
+            }
+            _ => Change::None,
+        }
+    }
+}

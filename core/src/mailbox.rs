@@ -1,0 +1,162 @@
+//! Request and answer lines: how one gets to a peer, and how one is noticed (protocol.md 3, mailboxes).
+//!
+//! Lines are states, not queues: an [`Outbox`] makes the peer's copy of a line equal to the newest one, however many
+//! changes lie between, and an [`Inbox`] hands out a line when it differs from the one seen last.
+
+use crate::layout::Line;
+use crate::link::Link;
+use crate::mem::{Area, Memory};
+use crate::types::{Instant, NodeId};
+use crate::verb::{Class, NUMBER_MASK, Plane, RequestId, Source, Verb};
+
+/// A line on its way to a peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox<L> {
+    line: L,
+    version: u32,
+    /// The peer may not have this version yet.
+    dirty: bool,
+    /// The WRITE under way: while there is one its source stays as it is.
+    flight: Option<(u32, Instant)>,
+    posted_at: Instant,
+}
+
+/// Where a line is made, where it goes, and as what.
+#[derive(Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) class: Class,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl<L: Line + PartialEq + Default> Outbox<L> {
+    pub(crate) fn new() -> Self {
+        Outbox { line: L::default(), version: 0, dirty: false, flight: None, posted_at: Instant(0) }
+    }
+
+    /// The line (without version and CRC) that the peer is to have.
+    pub(crate) fn set(&mut self, line: L) {
+        if line != self.line {
+            self.line = line;
+            self.say_again();
+        }
+    }
+
+    /// Write the same once more, so that the reader looks at it again.
+    pub(crate) fn say_again(&mut self) {
+        self.version = self.version.wrapping_add(1);
+        self.dirty = true;
+    }
+
+    /// Says it again when the last time is `ns` ago.
+    pub(crate) fn repeat_every(&mut self, now: Instant, ns: u64) {
+        if !self.dirty && self.flight.is_none() && now.since(self.posted_at) >= ns {
+            self.say_again();
+        }
+    }
+
+    /// The connection is gone: what was under way may or may not have arrived.
+    pub(crate) fn handle_down(&mut self) {
+        self.flight = None;
+        self.say_again();
+    }
+
+    /// A WRITE that has been under way since before `limit` ago.
+    pub(crate) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
+        self.flight.is_some_and(|(_, at)| now.since(at) > limit)
+    }
+
+    pub(crate) fn poll<M: Memory>(
+        &mut self,
+        now: Instant,
+        link: &Link,
+        staging: &Area<M>,
+        peer: NodeId,
+        route: Route,
+    ) -> Option<Verb> {
+        if !self.dirty || self.flight.is_some() || !link.is_up() {
+            return None;
+        }
+        self.dirty = false;
+        self.posted_at = now;
+        let number = self.version & NUMBER_MASK;
+        self.flight = Some((number, now));
+        self.line.write(staging, route.from, self.version);
+        Some(Verb::Write {
+            id: RequestId { peer, class: route.class, epoch: link.connection(), number },
+            plane: Plane::Control,
+            source: Source::Staging,
+            from: route.from,
+            to: route.to,
+            len: size_of::<L>() as u32,
+        })
+    }
+
+    /// The WRITE of `number`, of the current connection, ended well.
+    pub(crate) fn handle_success(&mut self, number: u32) {
+        if self.flight.is_some_and(|(flying, _)| flying == number) {
+            self.flight = None;
+        }
+    }
+}
+
+/// The last word of a line that was taken in.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Inbox {
+    seen: u64,
+}
+
+impl Inbox {
+    /// The line at `offset`, when it is whole and not the one seen before.
+    ///
+    /// One load while nothing changes.
+    #[inline]
+    pub(crate) fn look<L: Line, M: Memory>(&mut self, control: &Area<M>, offset: u64) -> Option<L> {
+        if control.load(L::last_word(offset)) == self.seen {
+            return None;
+        }
+        let line = L::read(control, offset)?;
+        let words = line.as_bytes();
+        // What was judged is what counts as seen, not what stands there by now.
+        self.seen = u64::from_le_bytes(words[words.len() - 8..].try_into().ok()?);
+        Some(line)
+    }
+
+    /// Forgets what was written: the peer is down, or was another process (protocol.md 3).
+    pub(crate) fn zero<L: Line, M: Memory>(&mut self, control: &Area<M>, offset: u64) {
+        for word in 0..L::WORDS as u64 {
+            control.store(offset + word * 8, 0);
+        }
+        self.seen = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::layout::RequestLine;
+
+    fn area() -> Area<Vec<AtomicU64>> {
+        Area::new((0..64).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    #[test]
+    fn a_line_is_seen_once_and_again_when_it_changes() {
+        let area = area();
+        let mut inbox = Inbox::default();
+        assert_eq!(inbox.look::<RequestLine, _>(&area, 0), None);
+        let line = RequestLine { sequence: 3, ..RequestLine::default() };
+        line.write(&area, 0, 1);
+        assert_eq!(inbox.look::<RequestLine, _>(&area, 0).map(|l| l.sequence), Some(3));
+        assert_eq!(inbox.look::<RequestLine, _>(&area, 0), None);
+        line.write(&area, 0, 2);
+        assert!(inbox.look::<RequestLine, _>(&area, 0).is_some(), "said again");
+        area.store(0, 9);
+        line.write(&area, 64, 3);
+        area.store(RequestLine::last_word(0), 5);
+        assert_eq!(inbox.look::<RequestLine, _>(&area, 0), None, "torn");
+    }
+}

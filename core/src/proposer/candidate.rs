@@ -1,0 +1,247 @@
+//! From a silent leader to a majority of votes (protocol.md 7): look, rank, wait, ask the own acceptor, ask all others.
+//!
+//! Looking and ranking are READs only: a pre-vote wakes nobody and changes nothing anywhere. Until there is a majority nothing
+//! is written into any log area.
+
+use crate::event::Event;
+use crate::layout::{progress_flags, verdict};
+use crate::mem::Memory;
+use crate::proposer::{Proposer, Role, Work};
+use crate::quorum::majority;
+use crate::request::{Ask, Request};
+use crate::types::{Instant, LogPoint, NodeId, Promise, Term};
+
+/// How far an election is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Election {
+    Idle,
+    /// Reading the others' progress lines since `since`.
+    Looking {
+        since: Instant,
+    },
+    /// A majority is quiet: better logs first.
+    Waiting {
+        until: Instant,
+    },
+    /// The own acceptor was asked.
+    OwnVote {
+        term: Term,
+        deadline: Instant,
+    },
+    /// All others were asked. `last` is the own log's last entry.
+    Votes {
+        term: Term,
+        deadline: Instant,
+        last: LogPoint,
+    },
+}
+
+impl Proposer {
+    /// Moves an election on.
+    pub(crate) fn campaign_tick<M: Memory>(&mut self, on: &mut Work<M>) {
+        match self.election {
+            Election::Idle => {
+                let may = self.role == Role::Follower && on.configuration.is_voter(self.me.node);
+                if may && on.acceptor.is_quiet() && on.now >= self.rest_until {
+                    self.election = Election::Looking { since: on.now };
+                    self.look(on);
+                }
+            }
+            Election::Looking { since } => {
+                if !on.acceptor.is_quiet() {
+                    self.election = Election::Idle;
+                    return;
+                }
+                self.look(on);
+                if let Some(rank) = self.rank_among_quiet(on, since)
+                    && self.respects_higher_promise(on)
+                {
+                    let wait = rank * self.timing.stagger_ns + self.rng.below(self.timing.jitter_ns + 1);
+                    self.election = Election::Waiting { until: on.now.after(wait) };
+                }
+            }
+            Election::Waiting { until } => {
+                if !on.acceptor.is_quiet() {
+                    self.election = Election::Idle;
+                } else if on.now >= until {
+                    self.start_campaign(on);
+                }
+            }
+            Election::OwnVote { term, deadline } => self.own_vote(on, term, deadline),
+            Election::Votes { term, deadline, last } => self.count_votes(on, term, deadline, last),
+        }
+    }
+
+    /// Asks for fresh readings of all other voters.
+    fn look<M: Memory>(&mut self, on: &mut Work<M>) {
+        for member in on.configuration.members() {
+            if member.node != self.me.node {
+                on.watches[member.node].want_every(on.now, self.timing.probe_deadline_ns / 4);
+            }
+        }
+    }
+
+    /// This node's rank, when a majority, itself included, is quiet. Only nodes that were seen to run since `since` count:
+    /// neither dead nor stopped ones, nor the suspected leader.
+    fn rank_among_quiet<M: Memory>(&mut self, on: &Work<M>, since: Instant) -> Option<u64> {
+        let suspect = on.acceptor.promise().node();
+        let mine = (on.acceptor.progress().hint_term, on.acceptor.progress().hint_index);
+        let mut quiet = 1;
+        let mut better = 0;
+        for member in on.configuration.members() {
+            let node = member.node;
+            if node == self.me.node || node == suspect || !self.is_voter(on, node) {
+                continue;
+            }
+            let watch = &on.watches[node];
+            let Some(line) = watch.line() else { continue };
+            if watch.read_at() < since || watch.moved_at().is_none_or(|moved| moved < since) {
+                continue;
+            }
+            if line.flags & progress_flags::QUIET != 0 {
+                quiet += 1;
+                let theirs = (line.hint_term, line.hint_index);
+                better += u64::from(theirs > mine || theirs == mine && node < self.me.node);
+            }
+        }
+        if quiet < majority(on.configuration.voters()) {
+            return None;
+        }
+        Some(if self.was_older { on.configuration.voters() as u64 - 1 } else { better })
+    }
+
+    /// A promise above one's own may have a leader who has not been heard of yet: one `suspect_after` for it, once.
+    fn respects_higher_promise<M: Memory>(&mut self, on: &Work<M>) -> bool {
+        let mut highest = Promise::NONE;
+        for member in on.configuration.members() {
+            if let Some(line) = on.watches[member.node].line().filter(|_| member.node != self.me.node) {
+                highest = highest.max(Promise(line.promise));
+            }
+        }
+        self.see_promise(highest);
+        if highest.term() <= on.acceptor.promise().term() {
+            return true;
+        }
+        match self.respected {
+            Some((promise, until)) if promise == highest => on.now >= until,
+            _ => {
+                self.respected = Some((highest, on.now.after(self.timing.suspect_after_ns)));
+                false
+            }
+        }
+    }
+
+    /// Asks the own acceptor for its vote in a term never used before.
+    pub(crate) fn start_campaign<M: Memory>(&mut self, on: &mut Work<M>) {
+        self.see_promise(on.acceptor.promise());
+        if self.max_promise.term() >= Term::MAX {
+            // 2^56 terms: only a damaged line can have brought us here.
+            self.election = Election::Idle;
+            return;
+        }
+        let term = self.max_promise.term().next();
+        self.see_promise(Promise::new(term, self.me.node));
+        self.role = Role::Candidate;
+        self.was_older = false;
+        on.events.push(Event::Campaign { term });
+        self.election = Election::OwnVote { term, deadline: on.now.after(self.timing.campaign_timeout_ns) };
+        let sequence = self.next_sequence();
+        self.peers[self.me.node].ask_vote(on.now, sequence, term, (0, 0));
+        self.ask_own(on, sequence, term, Ask::Vote { last: None });
+    }
+
+    /// A request to the own acceptor goes the same way as all others, without a line.
+    pub(crate) fn ask_own<M: Memory>(&mut self, on: &mut Work<M>, sequence: u64, term: Term, ask: Ask) {
+        let request = Request { from: self.me.node, boot: self.me.boot, sequence, term, ask };
+        let (acceptor, mut surroundings) = on.acceptor();
+        acceptor.handle_request(&mut surroundings, request);
+    }
+
+    fn own_vote<M: Memory>(&mut self, on: &mut Work<M>, term: Term, deadline: Instant) {
+        let asked = self.peers[self.me.node].asked;
+        let Some(answer) = on.acceptor.local_answer(asked).copied() else {
+            if on.now >= deadline {
+                self.end_campaign(on);
+            }
+            return;
+        };
+        if !answer.is_granted() {
+            return self.end_campaign(on);
+        }
+        let last = answer.last;
+        self.election = Election::Votes { term, deadline, last };
+        for member in on.configuration.members() {
+            if member.node != self.me.node && self.is_voter(on, member.node) && self.peers[member.node].formed
+            {
+                let sequence = self.next_sequence();
+                self.peers[member.node].ask_vote(on.now, sequence, term, (last.term.0, last.index.0));
+            }
+        }
+        self.count_votes(on, term, deadline, last);
+    }
+
+    fn count_votes<M: Memory>(&mut self, on: &mut Work<M>, term: Term, deadline: Instant, last: LogPoint) {
+        // The own acceptor may have gone on to another candidate in this very step.
+        if on.acceptor.promise() != Promise::new(term, self.me.node) {
+            return self.end_campaign(on);
+        }
+        let mut votes = 1;
+        let mut older = 0;
+        for member in on.configuration.members() {
+            let node = member.node;
+            if node == self.me.node || !self.is_voter(on, node) {
+                continue;
+            }
+            let Some((answer, line)) = self.peers[node].answer() else {
+                // A voter that was not connected when the others were asked.
+                if self.peers[node].asked == 0 && on.links[node].is_up() && self.peers[node].formed {
+                    let sequence = self.next_sequence();
+                    self.peers[node].ask_vote(on.now, sequence, term, (last.term.0, last.index.0));
+                }
+                continue;
+            };
+            match answer.verdict {
+                verdict::GRANTED if line.promise == Promise::new(term, self.me.node).0 => votes += 1,
+                verdict::BEHIND => {
+                    let promise = Promise(line.promise);
+                    self.see_promise(promise);
+                    return self.end_campaign(on);
+                }
+                verdict::OLDER => {
+                    older += 1;
+                    self.was_older = true;
+                    on.acceptor.end_grace();
+                }
+                verdict::LEASE if on.now.since(self.peers[node].asked_at) >= self.timing.repeat_ns => {
+                    let sequence = self.next_sequence();
+                    self.peers[node].ask_vote(on.now, sequence, term, (last.term.0, last.index.0));
+                }
+                _ => {}
+            }
+        }
+        if votes >= majority(on.configuration.voters()) {
+            self.election = Election::Idle;
+            self.was_older = false;
+            self.become_leader(on, term, last);
+        } else if on.now >= deadline
+            || on.configuration.voters() - older < majority(on.configuration.voters())
+        {
+            self.end_campaign(on);
+        }
+    }
+
+    /// Not elected. The own acceptor's promise stays, and its detector starts the next round.
+    pub(crate) fn end_campaign<M: Memory>(&mut self, on: &mut Work<M>) {
+        self.election = Election::Idle;
+        self.role = Role::Follower;
+        self.rest_until = on.now.after(self.timing.repeat_ns + self.rng.below(self.timing.repeat_ns + 1));
+        for peer in self.peers.iter_mut() {
+            peer.ask_nothing();
+        }
+    }
+
+    /// Whether that node's vote counts, in the life that is connected now (one that is not connected counts for nothing).
+    pub(crate) fn is_voter<M: Memory>(&self, on: &Work<M>, node: NodeId) -> bool {
+        on.configuration.is_voter(node) && on.configuration.names(node, on.links[node].peer().incarnation)
+    }
+}

@@ -1,0 +1,205 @@
+//! What a leader does with each follower: ask, prepare, stream, and let go (the table of protocol.md 8).
+
+use crate::entry::{self, judge, peek};
+use crate::event::Event;
+use crate::layout::verdict;
+use crate::mem::Memory;
+use crate::proposer::peer::Peer;
+use crate::proposer::{FollowerState, Proposer, Work};
+use crate::quorum::majority;
+use crate::request::{Answer, Ask};
+use crate::types::{LogPoint, NodeId, Position, Promise};
+use crate::walker::STEP_BYTES;
+
+impl Proposer {
+    /// Moves every follower's state on.
+    pub(crate) fn follow_followers<M: Memory>(&mut self, on: &mut Work<M>) {
+        for member in on.configuration.members() {
+            let node = member.node;
+            if node == self.me.node {
+                self.follow_own(on);
+                continue;
+            }
+            if !on.links[node].is_up() || !on.configuration.names(node, on.links[node].peer().incarnation) {
+                continue;
+            }
+            match self.peers[node].state {
+                FollowerState::Down if self.peers[node].formed => {
+                    // Whatever was asked before belongs to an older life of the way there.
+                    self.peers[node].ask_nothing();
+                    self.peers[node].state = FollowerState::Asking;
+                }
+                FollowerState::Asking => self.ask(on, node),
+                FollowerState::Preparing => self.prepare(on, node),
+                FollowerState::Broken => self.mend(on, node),
+                FollowerState::LetGo => self.let_go_tick(on, node),
+                FollowerState::Down | FollowerState::Window | FollowerState::Behind => {}
+            }
+            if self.peers[node].is_in_window() {
+                self.note_applied(on, node);
+            }
+        }
+    }
+
+    fn ask<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        let mine = Promise::new(self.lead.term, self.me.node);
+        let peer = &self.peers[node];
+        let Some((answer, line)) = peer.answer() else {
+            if peer.asked == 0 {
+                let sequence = self.next_sequence();
+                self.peers[node].ask_access(on.now, sequence, self.lead.term);
+            }
+            return;
+        };
+        let granted = answer.verdict == verdict::GRANTED && line.promise == mine.0;
+        if granted
+            && line.qp_state == crate::layout::qp::GRANTED
+            && peer.outbound.is_ready()
+            && peer.outbound.epoch().0 == line.qp_epoch
+        {
+            self.start(on, node, &answer);
+        } else if !granted && on.now.since(peer.asked_at) >= self.timing.repeat_ns
+            || on.now.since(peer.asked_at) >= self.timing.campaign_timeout_ns
+        {
+            // Not granted, or granted and fenced again for somebody who was then refused.
+            let sequence = self.next_sequence();
+            self.peers[node].ask_access(on.now, sequence, self.lead.term);
+        }
+    }
+
+    /// Where to start: at the follower's last entry when this log has the same one there, else at its anchor (identical
+    /// bytes over identical bytes do no harm).
+    fn start<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, answer: &Answer) {
+        let at = self.same_entry(on, &answer.last).unwrap_or(answer.anchor);
+        let peer = &mut self.peers[node];
+        peer.applied = answer.applied;
+        peer.walk = at;
+        peer.start = at.position;
+        peer.state = FollowerState::Preparing;
+        self.prepare(on, node);
+    }
+
+    /// The own point that ends with the same index and term at the same position, at or above the own anchor.
+    fn same_entry<M: Memory>(&self, on: &Work<M>, last: &LogPoint) -> Option<LogPoint> {
+        let mut at = *on.acceptor.walker().anchor();
+        while at.position < last.position {
+            at = peek(&on.areas.log, self.me.ring_len, &at).ok()?.next;
+        }
+        (at.position == last.position && at.rank() == last.rank()).then_some(at)
+    }
+
+    /// Walks the own log from the follower's start to what is staged, and copies it into the staging ring on the way: all that
+    /// is sent comes from memory that nobody else writes.
+    fn prepare<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        let ring_len = self.me.ring_len;
+        let low = self.lead.low;
+        let mut at = self.peers[node].walk;
+        let start = self.peers[node].start;
+        if start < on.base || start > self.lead.end.position || !start.0.is_multiple_of(entry::SLOT_ALIGN) {
+            return self.leave_behind(on, node);
+        }
+        let mut budget = STEP_BYTES;
+        while at.position < low {
+            if budget == 0 {
+                self.peers[node].walk = at;
+                return;
+            }
+            let Ok(valid) = judge(&on.areas.log, ring_len, &at) else {
+                return self.leave_behind(on, node);
+            };
+            on.areas.staging.copy_from(&on.areas.log, entry::offset(ring_len, at.position), valid.slot);
+            self.note_gap(at.position, valid.slot, valid.next.position);
+            at = valid.next;
+            budget = budget.saturating_sub(valid.slot);
+        }
+        self.lead.low = low.min(start);
+        self.lead.limit = Position(0);
+        let peer = &mut self.peers[node];
+        peer.sent = start;
+        peer.matched = start;
+        peer.beaten = start;
+        peer.beat_due = true;
+        peer.state = FollowerState::Window;
+    }
+
+    /// Remembers where the stream jumps to the next lap.
+    pub(crate) fn note_gap(&mut self, position: Position, slot: u64, next: Position) {
+        let end = Position(position.0 + slot);
+        if next != end && self.lead.gap.is_none_or(|(_, resume)| resume < next) {
+            self.lead.gap = Some((end, next));
+        }
+    }
+
+    fn leave_behind<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        self.peers[node].state = FollowerState::Behind;
+        on.events.push(Event::Behind { node });
+    }
+
+    /// Broken: its end is being closed by the way; its promise decides, and it is asked without waiting to be armed again.
+    fn mend<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        let watch = &mut on.watches[node];
+        let peer = &mut self.peers[node];
+        if watch.line().is_some_and(|_| watch.read_at() >= peer.broken_at) {
+            // A higher promise would have ended this leadership when it was read.
+            peer.state = FollowerState::Asking;
+            let sequence = self.next_sequence();
+            self.peers[node].ask_access(on.now, sequence, self.lead.term);
+        } else {
+            watch.want_every(on.now, 0);
+        }
+    }
+
+    fn let_go_tick<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        if self.peers[node].outbound.is_closed() {
+            self.leave_behind(on, node);
+        }
+    }
+
+    /// The own node's copy goes through the own acceptor's grant like every other.
+    fn follow_own<M: Memory>(&mut self, on: &mut Work<M>) {
+        let own = self.me.node;
+        if self.peers[own].state == FollowerState::Window {
+            if on.acceptor.writer() != own {
+                self.peers[own].state = FollowerState::Asking;
+                self.peers[own].ask_nothing();
+            }
+            return;
+        }
+        // A request that was pushed aside by a higher one is not answered: ask again, like any proposer.
+        if self.peers[own].asked == 0 || on.now.since(self.peers[own].asked_at) >= self.timing.repeat_ns {
+            let sequence = self.next_sequence();
+            self.peers[own].ask_access(on.now, sequence, self.lead.term);
+            self.ask_own(on, sequence, self.lead.term, Ask::Access);
+        }
+        let Some(answer) = on.acceptor.local_answer(self.peers[own].asked).copied() else { return };
+        if answer.is_granted() && on.acceptor.writer() == own {
+            let peer = &mut self.peers[own];
+            peer.sent = answer.last.position.min(self.lead.end.position);
+            peer.matched = peer.sent;
+            peer.state = FollowerState::Window;
+            self.lead.limit = Position(0);
+        } else {
+            self.peers[own].ask_nothing();
+        }
+    }
+
+    /// Room in a follower's ring: what its application has may be overwritten.
+    fn note_applied<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        let peer = &mut self.peers[node];
+        if let Some(line) = on.watches[node].line() {
+            peer.applied = peer.applied.max(Position(line.applied).min(peer.matched));
+        }
+    }
+
+    /// Lets a follower go that others would have to wait for, if enough are left without it.
+    pub(crate) fn let_go<M: Memory>(&mut self, on: &Work<M>, node: NodeId) -> bool {
+        let left = self.counting(on).filter(|other| *other != node).count();
+        if on.configuration.is_voter(node) && left < majority(on.configuration.voters()) {
+            return false;
+        }
+        let peer: &mut Peer = &mut self.peers[node];
+        peer.outbound.close();
+        peer.state = FollowerState::LetGo;
+        true
+    }
+}

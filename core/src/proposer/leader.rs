@@ -1,0 +1,280 @@
+//! Leading: taking over, committing, beating, giving up (protocol.md 8).
+
+use crate::entry::{Kind, peek};
+use crate::event::{Event, GiveUp};
+use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
+use crate::mem::{Memory, full};
+use crate::membership::Configuration;
+use crate::proposer::peer::{Flight, What};
+use crate::proposer::{FollowerState, Proposer, Role, Work};
+use crate::quorum::{majority, reached};
+use crate::table::Table;
+use crate::types::{Instant, LogPoint, NodeId, Position, Promise, Term};
+use crate::watch::Watch;
+
+/// Which voters count for a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Quorum {
+    /// Those whose processor was seen to run within `alive_within`, however well their NIC acknowledges.
+    #[default]
+    Live,
+    /// All whose memory has it: for logs that outlive their hosts.
+    Stored,
+}
+
+/// The state of one leadership.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Leadership {
+    pub(crate) term: Term,
+    pub(crate) elected_at: Instant,
+    /// The first entry is staged: no request of an earlier leadership reads the staging ring any more.
+    pub(crate) started: bool,
+    /// The own log's end at the election: from here on entries are of the own term.
+    pub(crate) own_start: LogPoint,
+    /// Where the next entry is staged.
+    pub(crate) end: LogPoint,
+    /// Lowest position whose bytes are in the staging ring.
+    pub(crate) low: Position,
+    /// The last pad: its end, and where the stream goes on. At most one lies within what is served.
+    pub(crate) gap: Option<(Position, Position)>,
+    /// The committed entry of the own term that was counted last (`own_start` before the first).
+    pub(crate) committed: LogPoint,
+    pub(crate) reported: Position,
+    /// Payload may be staged up to here without looking at anything.
+    pub(crate) limit: Position,
+    pub(crate) beat_counter: u64,
+    pub(crate) beat_at: Instant,
+    pub(crate) line_version: u32,
+    /// Yielding: until when, and whether a campaign follows.
+    pub(crate) until: Instant,
+    pub(crate) campaign: bool,
+}
+
+impl Leadership {
+    /// The no-op of this leadership is committed.
+    pub(crate) fn has_committed(&self) -> bool {
+        self.committed.position > self.own_start.position
+    }
+}
+
+impl Proposer {
+    pub(crate) fn leadership(&self) -> Option<&Leadership> {
+        (self.role == Role::Leader).then_some(&self.lead)
+    }
+
+    pub(crate) fn become_leader<M: Memory>(&mut self, on: &mut Work<M>, term: Term, last: LogPoint) {
+        self.role = Role::Leader;
+        self.lead = Leadership {
+            term,
+            elected_at: on.now,
+            own_start: last,
+            end: last,
+            low: last.position,
+            committed: last,
+            reported: Position(0),
+            beat_at: on.now,
+            line_version: self.lead.line_version,
+            beat_counter: self.lead.beat_counter,
+            ..Leadership::default()
+        };
+        self.report(on.events, Event::Elected { term });
+        for (node, peer) in self.peers.entries_mut() {
+            let member = on.configuration.names(node, on.links[node].peer().incarnation);
+            peer.beat_done = None;
+            peer.beat_due = true;
+            peer.state = if node == self.me.node {
+                peer.sent = last.position;
+                peer.matched = last.position;
+                FollowerState::Window
+            } else if member && on.links[node].is_up() && peer.formed {
+                FollowerState::Asking
+            } else {
+                FollowerState::Down
+            };
+            // Requests of an earlier leadership still read the staging ring: it is reused when they are drained.
+            if node != self.me.node && peer.oldest_source().is_some() {
+                peer.outbound.close();
+                peer.state = FollowerState::Broken;
+                peer.broken_at = on.now;
+            }
+        }
+        self.lead_tick(on);
+    }
+
+    pub(crate) fn lead_tick<M: Memory>(&mut self, on: &mut Work<M>) {
+        if !self.lead.started && self.peers.iter().all(|peer| peer.oldest_source().is_none()) {
+            // The reserve has room for it; were it not so, applying makes some.
+            self.lead.started = self.stage(on, Kind::NO_OP, b"").is_ok();
+        }
+        self.follow_followers(on);
+        if on.now >= self.lead.beat_at {
+            self.lead.beat_at = on.now.after(self.timing.beat_ns);
+            for (node, peer) in self.peers.entries_mut() {
+                peer.beat_due = peer.is_in_window();
+                if peer.state != FollowerState::Down && node != self.me.node {
+                    on.watches[node].want();
+                }
+            }
+            self.check_quorum(on);
+        }
+        self.commit(on);
+    }
+
+    /// Whether a voter's copy counts, now.
+    pub(crate) fn counts(
+        &self,
+        now: Instant,
+        configuration: &Configuration,
+        watches: &Table<Watch>,
+        node: NodeId,
+    ) -> bool {
+        self.peers[node].is_in_window()
+            && configuration.is_voter(node)
+            && (node == self.me.node
+                || self.quorum == Quorum::Stored
+                || watches[node]
+                    .moved_at()
+                    .is_some_and(|moved| now.since(moved) < self.timing.alive_within_ns))
+    }
+
+    /// The voters that count now.
+    pub(crate) fn counting<M>(&self, on: &Work<M>) -> impl Iterator<Item = NodeId> {
+        on.configuration
+            .members()
+            .map(|member| member.node)
+            .filter(|node| self.counts(on.now, on.configuration, on.watches, *node))
+    }
+
+    /// On shared memory beats to the dead complete: only those that count for a commit count here.
+    fn check_quorum<M: Memory>(&mut self, on: &mut Work<M>) {
+        let beats = self.counting(on).filter_map(|node| self.peers[node].beat_done).map(|at| Position(at.0));
+        let newest = reached(on.configuration.voters(), beats).map_or(Instant(0), |at| Instant(at.0));
+        let since = newest.max(self.lead.elected_at);
+        if on.now.since(since) >= self.timing.quorum_lost_ns {
+            self.give_up(on, GiveUp::QuorumLost);
+        }
+    }
+
+    /// The largest end of an entry of the own term that a majority of voters has.
+    pub(crate) fn commit<M: Memory>(&mut self, on: &mut Work<M>) {
+        let matched = self.counting(on).map(|node| self.peers[node].matched);
+        let Some(reached) = reached(on.configuration.voters(), matched) else { return };
+        let before = self.lead.committed.position;
+        // The staging ring is this node's own memory, and its entries from here on are of the own term.
+        while self.lead.committed.position < reached {
+            match peek(&on.areas.staging, self.me.ring_len, &self.lead.committed) {
+                Ok(valid) if valid.next.position <= reached => self.lead.committed = valid.next,
+                _ => break,
+            }
+        }
+        if self.lead.committed.position > before {
+            self.spread_commit(on);
+        }
+    }
+
+    /// The leader line first, then the application, then the followers.
+    fn spread_commit<M: Memory>(&mut self, on: &mut Work<M>) {
+        self.write_leader_line(on, self.lead.term);
+        let committed = self.lead.committed.position;
+        for peer in self.peers.iter_mut() {
+            // With entries queued the next beat comes early enough, unless the ring fills up meanwhile.
+            let idle = peer.sent == self.lead.end.position;
+            let long_ago = committed.0 - peer.beaten.0.min(committed.0) > self.me.ring_len / 32;
+            peer.beat_due |= peer.is_in_window() && (idle || long_ago);
+        }
+    }
+
+    fn write_leader_line<M: Memory>(&mut self, on: &Work<M>, term: Term) {
+        let line = LeaderLine {
+            term: term.0,
+            commit: self.lead.committed.position.0,
+            commit_index: self.lead.committed.index.0,
+            ..LeaderLine::default()
+        };
+        self.lead.line_version = self.lead.line_version.wrapping_add(1);
+        line.write(&on.areas.control, control::LEADER, self.lead.line_version);
+        full();
+    }
+
+    /// The commit that was not reported yet.
+    pub(crate) fn poll_commit(&mut self) -> Option<Event> {
+        if self.role != Role::Leader
+            || self.lead.reported >= self.lead.committed.position
+            || !self.lead.has_committed()
+        {
+            return None;
+        }
+        self.lead.reported = self.lead.committed.position;
+        Some(Event::Committed {
+            term: self.lead.term,
+            index: self.lead.committed.index,
+            position: self.lead.committed.position,
+        })
+    }
+
+    /// A write of this leadership landed at a follower in its window.
+    pub(crate) fn handle_landed<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, flight: Flight) {
+        let peer = &mut self.peers[node];
+        match flight.what {
+            What::Entries { end, .. } => {
+                peer.matched = end;
+                if self.role == Role::Leader {
+                    self.commit(on);
+                }
+            }
+            What::Beat => peer.beat_done = peer.beat_done.max(Some(flight.posted_at)),
+            What::Probe { .. } => {}
+        }
+    }
+
+    /// The beat for one follower: never a commit above what it has.
+    pub(crate) fn beat_for(&self, node: NodeId) -> BeatLine {
+        let matched = self.peers[node].matched;
+        BeatLine {
+            leader: Promise::new(self.lead.term, self.me.node).0,
+            counter: self.lead.beat_counter,
+            commit: if self.lead.has_committed() { self.lead.committed.position.min(matched).0 } else { 0 },
+            commit_index: if self.lead.has_committed() { self.lead.committed.index.0 } else { 0 },
+            matched: matched.0,
+            flags: if self.role == Role::Yielding { beat_flags::YIELDING } else { 0 },
+            ..BeatLine::default()
+        }
+    }
+
+    // Giving up.
+
+    /// Unfinished proposals end as unknown; followers are told with yielding beats, and then there are no more.
+    pub(crate) fn give_up<M: Memory>(&mut self, on: &mut Work<M>, reason: GiveUp) {
+        // What is committed was committed: the application hears of it before it hears of the end.
+        if let Some(event) = self.poll_commit() {
+            on.events.push(event);
+        }
+        self.write_leader_line(on, Term(0));
+        let in_window = self.counting(on).count();
+        let term = self.lead.term;
+        self.report(on.events, Event::GaveUp { term, reason });
+        self.role = Role::Yielding;
+        self.lead.campaign =
+            reason == GiveUp::HigherPromise && in_window >= majority(on.configuration.voters());
+        self.lead.until = on.now.after(self.timing.beat_ns);
+        for peer in self.peers.iter_mut() {
+            peer.beat_due = peer.is_in_window();
+            peer.ask_nothing();
+        }
+    }
+
+    pub(crate) fn yield_tick<M: Memory>(&mut self, on: &mut Work<M>) {
+        let told = self.peers.iter().all(|peer| !peer.is_in_window() || !peer.beat_due && !peer.beat_flying);
+        if !told && on.now < self.lead.until {
+            return;
+        }
+        self.role = Role::Follower;
+        for peer in self.peers.iter_mut() {
+            peer.state = FollowerState::Down;
+            peer.beat_due = false;
+        }
+        if self.lead.campaign && on.acceptor.promise() == Promise::new(self.lead.term, self.me.node) {
+            self.start_campaign(on);
+        }
+    }
+}

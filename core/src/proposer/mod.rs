@@ -1,0 +1,315 @@
+//! The part of a node that campaigns, leads and replicates (protocol.md 7 and 8). It asks acceptors, its own among them, and
+//! writes only where one of them has granted it to.
+
+mod candidate;
+mod follower;
+mod leader;
+pub(crate) mod outbound;
+pub(crate) mod peer;
+mod window;
+
+use candidate::Election;
+use leader::Leadership;
+pub use leader::Quorum;
+pub use peer::FollowerState;
+use peer::Peer;
+
+use crate::acceptor::{Acceptor, Surroundings};
+use crate::event::{Event, Events, GiveUp};
+use crate::layout;
+use crate::layout::{AnswerLine, request_kind};
+use crate::link::Link;
+use crate::mailbox::Route;
+use crate::mem::{Areas, Memory};
+use crate::membership::Configuration;
+use crate::replica::Identity;
+use crate::rng::Rng;
+use crate::table::Table;
+use crate::timing::Timing;
+use crate::types::{Instant, MAX_NODES, NodeId, Position, Promise};
+use crate::verb::{Class, Completion, Status, Verb};
+use crate::watch::Watch;
+
+/// What a node does in its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Follows, or waits for somebody to follow.
+    Follower,
+    /// Asks for votes.
+    Candidate,
+    /// Leads.
+    Leader,
+    /// Has given up, and is telling its followers so.
+    Yielding,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Proposer {
+    me: Identity,
+    timing: Timing,
+    quorum: Quorum,
+    role: Role,
+    peers: Table<Peer>,
+    sequence: u64,
+    rng: Rng,
+    /// The highest promise seen anywhere, own candidacies included: the next term is above it.
+    max_promise: Promise,
+    /// A promise that is being waited for, and until when.
+    respected: Option<(Promise, Instant)>,
+    /// Refused for its log in the last campaign.
+    was_older: bool,
+    rest_until: Instant,
+    election: Election,
+    lead: Leadership,
+}
+
+/// What a proposer works with; everything is lent for one call.
+pub(crate) struct Work<'a, M> {
+    pub(crate) now: Instant,
+    pub(crate) areas: &'a Areas<M>,
+    pub(crate) links: &'a Table<Link>,
+    pub(crate) watches: &'a mut Table<Watch>,
+    pub(crate) acceptor: &'a mut Acceptor,
+    pub(crate) configuration: &'a Configuration,
+    pub(crate) events: &'a mut Events,
+    /// The own application has everything up to here.
+    pub(crate) applied: Position,
+    /// Nothing below is served.
+    pub(crate) base: Position,
+}
+
+impl<M: Memory> Work<'_, M> {
+    /// The own acceptor, and what it works with.
+    pub(crate) fn acceptor(&mut self) -> (&mut Acceptor, Surroundings<'_, M>) {
+        let surroundings =
+            Surroundings { now: self.now, areas: self.areas, links: self.links, events: self.events };
+        (self.acceptor, surroundings)
+    }
+}
+
+impl Proposer {
+    pub(crate) fn new(me: Identity, timing: Timing, quorum: Quorum, seed: u64) -> Proposer {
+        Proposer {
+            me,
+            timing,
+            quorum,
+            role: Role::Follower,
+            peers: Table::from_fn(Peer::new),
+            sequence: 0,
+            rng: Rng::new(seed),
+            max_promise: Promise::NONE,
+            respected: None,
+            was_older: false,
+            rest_until: Instant(0),
+            election: Election::Idle,
+            lead: Leadership::default(),
+        }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(crate) fn peer(&self, node: NodeId) -> &Peer {
+        &self.peers[node]
+    }
+
+    pub(crate) fn peer_mut(&mut self, node: NodeId) -> &mut Peer {
+        &mut self.peers[node]
+    }
+
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn see_promise(&mut self, promise: Promise) {
+        self.max_promise = self.max_promise.max(promise);
+    }
+
+    // Inputs.
+
+    pub(crate) fn handle_link_up(&mut self, node: NodeId, link: &Link) {
+        let peer = &mut self.peers[node];
+        peer.outbound.handle_link_up(link.peer().boot, link.numbers());
+        peer.outbox.say_again();
+        peer.line = None;
+    }
+
+    pub(crate) fn handle_link_down(&mut self, now: Instant, node: NodeId) {
+        let peer = &mut self.peers[node];
+        peer.outbox.handle_down();
+        peer.line = None;
+        peer.outbound.close();
+        if peer.state != FollowerState::Behind {
+            peer.state = FollowerState::Down;
+        }
+        peer.broken_at = now;
+    }
+
+    /// An answer line of the process that is connected now.
+    pub(crate) fn handle_line<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, line: AnswerLine) {
+        on.watches[node].handle_alive(on.now);
+        let peer = &mut self.peers[node];
+        peer.line = Some(line);
+        if !peer.outbound.handle_answer(&line) {
+            // Fenced under us.
+            peer.outbound.close();
+            self.handle_broken(on.now, node);
+        }
+        self.handle_promise(on, Promise(line.promise), node);
+    }
+
+    /// Somebody's promise was seen, in a line or an answer.
+    pub(crate) fn handle_promise<M: Memory>(&mut self, on: &mut Work<M>, promise: Promise, of: NodeId) {
+        if on.configuration.names(of, on.links[of].peer().incarnation) {
+            self.see_promise(promise);
+            if self.role == Role::Leader && promise.term() > self.lead.term {
+                self.give_up(on, GiveUp::HigherPromise);
+            }
+        }
+    }
+
+    pub(crate) fn handle_completion<M: Memory>(&mut self, on: &mut Work<M>, done: &Completion) {
+        let node = done.id.peer;
+        match done.id.class {
+            Class::Open | Class::Close => {
+                let peer = &mut self.peers[node];
+                peer.outbound.handle_completion(done);
+                if peer.outbound.is_closed() && done.id.class == Class::Close {
+                    peer.drained();
+                }
+            }
+            Class::Entries | Class::Beat | Class::Probe => self.handle_write(on, done),
+            _ => {}
+        }
+    }
+
+    fn handle_write<M: Memory>(&mut self, on: &mut Work<M>, done: &Completion) {
+        let node = done.id.peer;
+        let peer = &mut self.peers[node];
+        // A completion of an older epoch moves nothing: what it wrote may have been replaced since.
+        if done.id.epoch != peer.outbound.epoch() {
+            return;
+        }
+        let Some(flight) = peer.land(done.id.number) else { return };
+        if done.status != Status::Success {
+            peer.outbound.close();
+            self.handle_broken(on.now, node);
+            return;
+        }
+        if peer.is_in_window() {
+            self.handle_landed(on, node, flight);
+        }
+    }
+
+    /// The way into a follower's log broke. That deposes nobody: one follower is asked again.
+    fn handle_broken(&mut self, now: Instant, node: NodeId) {
+        let peer = &mut self.peers[node];
+        if matches!(peer.state, FollowerState::Window | FollowerState::Preparing | FollowerState::Asking) {
+            peer.state = FollowerState::Broken;
+            peer.broken_at = now;
+        }
+    }
+
+    /// Everything that moves by itself.
+    pub(crate) fn handle_tick<M: Memory>(&mut self, on: &mut Work<M>) {
+        match self.role {
+            Role::Leader => self.lead_tick(on),
+            Role::Yielding => self.yield_tick(on),
+            Role::Follower | Role::Candidate => self.campaign_tick(on),
+        }
+        self.close_silent(on.now);
+    }
+
+    /// A WRITE that does not come back is an error: never wait for the transport.
+    fn close_silent(&mut self, now: Instant) {
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            let peer = &mut self.peers[node];
+            let silent = peer
+                .flights
+                .front()
+                .is_some_and(|flight| now.since(flight.posted_at) > self.timing.quorum_lost_ns);
+            if silent && peer.outbound.close() {
+                self.handle_broken(now, node);
+            }
+        }
+    }
+
+    /// The own acceptor promised something: a candidacy or leadership of another term ends in the same step.
+    pub(crate) fn handle_own_promise<M: Memory>(&mut self, on: &mut Work<M>) {
+        let promise = on.acceptor.promise();
+        match self.role {
+            Role::Leader if promise != Promise::new(self.lead.term, self.me.node) => {
+                self.give_up(on, GiveUp::OwnAcceptor);
+            }
+            Role::Candidate if promise.term() > self.max_promise.term() || self.is_outvoted(promise) => {
+                self.end_campaign(on);
+            }
+            _ => {}
+        }
+        self.see_promise(promise);
+    }
+
+    fn is_outvoted(&self, promise: Promise) -> bool {
+        match self.election {
+            Election::Votes { term, .. } => promise != Promise::new(term, self.me.node),
+            Election::OwnVote { term, .. } => promise.term() >= term && promise.node() != self.me.node,
+            _ => false,
+        }
+    }
+
+    // Outputs.
+
+    /// The next verb; log writes first, then the requests that the others wait for.
+    pub(crate) fn poll_verb<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
+        if matches!(self.role, Role::Leader | Role::Yielding)
+            && let Some(verb) = self.poll_write(on)
+        {
+            return Some(verb);
+        }
+        for (node, link) in on.links.entries() {
+            let peer = &mut self.peers[node];
+            if let Some(verb) = peer.outbound.poll() {
+                return Some(verb);
+            }
+            if !link.is_up() {
+                continue;
+            }
+            let mut line = peer.request_line();
+            line.from_boot = self.me.boot.0;
+            line.to_boot = link.peer().boot.0;
+            line.to_incarnation = link.peer().incarnation.0;
+            peer.outbox.set(line);
+            let every = if peer.is_waiting() || !peer.outbound.is_ready() {
+                self.timing.repeat_ns
+            } else {
+                self.timing.repeat_ns * 10
+            };
+            peer.outbox.repeat_every(on.now, every);
+            let route = Route {
+                class: Class::Request,
+                from: layout::staging::request(node.slot()),
+                to: layout::request_of(self.me.node),
+            };
+            if let Some(verb) = peer.outbox.poll(on.now, link, &on.areas.staging, node, route) {
+                return Some(verb);
+            }
+        }
+        None
+    }
+
+    /// Tells a member that its configuration is in force, until it says so too.
+    pub(crate) fn tell_formed(&mut self, now: Instant, node: NodeId, hash: u64) {
+        if self.peers[node].asked == 0 {
+            let sequence = self.next_sequence();
+            self.peers[node].ask_form(now, sequence, request_kind::FORMED, hash);
+        }
+    }
+
+    fn report(&mut self, on: &mut Events, event: Event) {
+        on.push(event);
+    }
+}

@@ -1,0 +1,218 @@
+//! One acceptor as a proposer sees it: what is asked of it, what it answered, and how far its log is (protocol.md 8).
+//!
+//! The own node is one of these too.
+
+use heapless::Deque;
+
+use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
+use crate::mailbox::Outbox;
+use crate::proposer::outbound::Outbound;
+use crate::request::Answer;
+use crate::types::{Instant, LogPoint, NodeId, Position, Term};
+
+/// WRITEs under way to one follower, entries and beats.
+pub(crate) const MAX_FLIGHTS: usize = 32;
+
+/// What a leader does with a follower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FollowerState {
+    /// Not connected, or not a member in this incarnation.
+    Down,
+    /// Asking for access.
+    Asking,
+    /// Reading the own log from where the follower is up to what the staging ring holds.
+    Preparing,
+    /// Streaming.
+    Window,
+    /// A write failed: closing, and looking at its promise.
+    Broken,
+    /// Too far behind: being closed, without waiting for anybody.
+    LetGo,
+    /// Needs a snapshot.
+    Behind,
+}
+
+/// A WRITE on the log queue pair that has not completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flight {
+    pub(crate) number: u32,
+    pub(crate) posted_at: Instant,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// Bytes from `start` on; when they are there everything before `end` is (a gap behind a pad is skipped).
+    Entries {
+        start: Position,
+        end: Position,
+    },
+    Beat,
+    /// A measurement's, of bytes that were sent before.
+    Probe {
+        start: Position,
+    },
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) outbound: Outbound,
+    pub(crate) outbox: Outbox<RequestLine>,
+    /// What is asked now; its sequence in `asked`.
+    kind: u8,
+    term: Term,
+    last: (u64, u64),
+    hash: u64,
+    pub(crate) asked: u64,
+    pub(crate) asked_at: Instant,
+    /// It is known to be in the group: before that it does not hear of votes.
+    pub(crate) formed: bool,
+    /// The newest answer line of the process connected now.
+    pub(crate) line: Option<AnswerLine>,
+
+    pub(crate) state: FollowerState,
+    /// Where `Preparing` stands in the own log, and where it began.
+    pub(crate) walk: LogPoint,
+    pub(crate) start: Position,
+    pub(crate) sent: Position,
+    /// Moved only by completions of the current epoch.
+    pub(crate) matched: Position,
+    /// Applied there; its slots below may be overwritten.
+    pub(crate) applied: Position,
+    pub(crate) flights: Deque<Flight, MAX_FLIGHTS>,
+    pub(crate) number: u32,
+    pub(crate) beat_due: bool,
+    pub(crate) beat_flying: bool,
+    pub(crate) beat_version: u32,
+    /// Position of the stream when it was beaten last.
+    pub(crate) beaten: Position,
+    /// When the newest completed beat of this leadership was posted.
+    pub(crate) beat_done: Option<Instant>,
+    /// When the leader saw it break; a promise read after that decides.
+    pub(crate) broken_at: Instant,
+}
+
+impl Peer {
+    pub(crate) fn new(node: NodeId) -> Peer {
+        Peer {
+            outbound: Outbound::new(node),
+            outbox: Outbox::new(),
+            kind: request_kind::NONE,
+            term: Term(0),
+            last: (0, 0),
+            hash: 0,
+            asked: 0,
+            asked_at: Instant(0),
+            formed: false,
+            line: None,
+            state: FollowerState::Down,
+            walk: LogPoint::default(),
+            start: Position(0),
+            sent: Position(0),
+            matched: Position(0),
+            applied: Position(0),
+            flights: Deque::new(),
+            number: 0,
+            beat_due: false,
+            beat_flying: false,
+            beat_version: 0,
+            beaten: Position(0),
+            beat_done: None,
+            broken_at: Instant(0),
+        }
+    }
+
+    pub(crate) fn is_in_window(&self) -> bool {
+        self.state == FollowerState::Window
+    }
+
+    /// Asks for a vote; `last` is (term, index) of the candidate's last entry.
+    pub(crate) fn ask_vote(&mut self, now: Instant, sequence: u64, term: Term, last: (u64, u64)) {
+        self.ask(now, sequence, request_kind::VOTE, term);
+        self.last = last;
+    }
+
+    pub(crate) fn ask_access(&mut self, now: Instant, sequence: u64, term: Term) {
+        self.ask(now, sequence, request_kind::ACCESS, term);
+    }
+
+    pub(crate) fn ask_form(&mut self, now: Instant, sequence: u64, kind: u8, hash: u64) {
+        self.ask(now, sequence, kind, Term(0));
+        self.hash = hash;
+    }
+
+    /// What is asked is about forming.
+    pub(crate) fn is_asking_form(&self) -> bool {
+        self.kind == request_kind::FORM || self.kind == request_kind::FORMED
+    }
+
+    pub(crate) fn ask_nothing(&mut self) {
+        self.kind = request_kind::NONE;
+        self.asked = 0;
+    }
+
+    fn ask(&mut self, now: Instant, sequence: u64, kind: u8, term: Term) {
+        self.kind = kind;
+        self.term = term;
+        self.asked = sequence;
+        self.asked_at = now;
+        self.last = (0, 0);
+        self.hash = 0;
+    }
+
+    /// The answer to what is asked now, if it is there.
+    pub(crate) fn answer(&self) -> Option<(Answer, &AnswerLine)> {
+        let line = self.line.as_ref()?;
+        (self.asked != 0 && line.sequence == self.asked && line.verdict != verdict::NONE)
+            .then(|| (Answer::from_line(line), line))
+    }
+
+    /// Something is asked and not answered yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.asked != 0 && self.answer().is_none()
+    }
+
+    /// The request line, without the two ends' identities.
+    pub(crate) fn request_line(&self) -> RequestLine {
+        let (qp_state, qp_epoch, qp_numbers) = self.outbound.shown();
+        RequestLine {
+            sequence: self.asked,
+            term: self.term.0,
+            last_term: self.last.0,
+            last_index: self.last.1,
+            hash: self.hash,
+            qp_numbers,
+            qp_epoch: qp_epoch.0,
+            kind: self.kind,
+            qp_state,
+            ..RequestLine::default()
+        }
+    }
+
+    /// First source byte that an outstanding WRITE reads.
+    pub(crate) fn oldest_source(&self) -> Option<Position> {
+        self.flights.iter().find_map(|flight| match flight.what {
+            What::Entries { start, .. } | What::Probe { start } => Some(start),
+            What::Beat => None,
+        })
+    }
+
+    /// Takes the flight of that number out, which is the oldest: one queue pair completes in order.
+    pub(crate) fn land(&mut self, number: u32) -> Option<Flight> {
+        if self.flights.front()?.number != number {
+            return None;
+        }
+        let flight = self.flights.pop_front()?;
+        if flight.what == What::Beat {
+            self.beat_flying = false;
+        }
+        Some(flight)
+    }
+
+    /// The queue pair is closed and drained: nothing is outstanding.
+    pub(crate) fn drained(&mut self) {
+        self.flights.clear();
+        self.beat_flying = false;
+    }
+}

@@ -1,0 +1,272 @@
+//! The staging ring and the stream out of it: what may be staged, what is sent next (protocol.md 8, Room).
+//!
+//! A follower's next WRITE is worked out of the state when it is asked for: batches form by themselves, and there is no queue
+//! that could overflow.
+
+use crate::entry::{self, Kind, slot_len};
+use crate::layout::{Line, log, staging};
+use crate::mem::Memory;
+use crate::proposer::peer::{Flight, MAX_FLIGHTS, What};
+use crate::proposer::{Proposer, Role, Work};
+use crate::quorum::reached;
+use crate::types::{LogPoint, NodeId, Position};
+use crate::verb::{Class, NUMBER_MASK, Plane, RequestId, Source, Verb};
+
+/// No room in the ring, now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Full;
+
+impl Proposer {
+    /// Builds the next entry in the staging ring, behind a pad where it would cross the ring's end.
+    pub(crate) fn stage<M: Memory>(
+        &mut self,
+        on: &Work<M>,
+        kind: Kind,
+        payload: &[u8],
+    ) -> Result<LogPoint, Full> {
+        let ring_len = self.me.ring_len;
+        let at = self.lead.end;
+        let slot = slot_len(payload.len());
+        let place = at.position.0 & (ring_len - 1);
+        let padded =
+            if place + slot > ring_len { at.position.0.next_multiple_of(ring_len) } else { at.position.0 };
+        let end = Position(padded + slot);
+        if end > self.lead.limit {
+            let limit = self.find_limit(on, end, kind)?;
+            if kind == Kind::PAYLOAD {
+                self.lead.limit = limit;
+            }
+        }
+        let commit = if self.lead.has_committed() { self.lead.committed.position } else { Position(0) };
+        let mut at = at;
+        if padded != at.position.0 {
+            let next = entry::write(&on.areas.staging, ring_len, &at, self.lead.term, commit, Kind::PAD, b"");
+            self.note_gap(at.position, entry::SLOT_ALIGN, next.position);
+            at = next;
+        }
+        self.lead.end = entry::write(&on.areas.staging, ring_len, &at, self.lead.term, commit, kind, payload);
+        self.lead.low = self.lead.low.max(Position(self.lead.end.position.0.saturating_sub(ring_len)));
+        Ok(self.lead.end)
+    }
+
+    /// How far entries may be staged, when `end` is within it. Lets followers go that are too far behind for it.
+    fn find_limit<M: Memory>(&mut self, on: &Work<M>, end: Position, kind: Kind) -> Result<Position, Full> {
+        let ring_len = self.me.ring_len;
+        let half = ring_len / 2;
+        // Only payload leaves the reserve alone.
+        let room = if kind == Kind::PAYLOAD { half } else { ring_len };
+        let needed = self
+            .counting(on)
+            .map(|node| if node == self.me.node { on.applied } else { self.peers[node].applied });
+        let needed = reached(on.configuration.voters(), needed).unwrap_or(on.applied).min(on.applied);
+        let mut limit = Position(needed.0 + room);
+        if end > limit {
+            return Err(Full);
+        }
+        for slot in 1..=crate::types::MAX_NODES {
+            let node = NodeId(slot as u8);
+            if node != self.me.node && self.peers[node].is_in_window() {
+                let reach = Position(self.peers[node].sent.0.min(self.peers[node].matched.0) + half);
+                if end <= reach {
+                    limit = limit.min(reach);
+                } else if kind == Kind::PAYLOAD && !self.let_go(on, node) {
+                    return Err(Full);
+                }
+            }
+            // A source byte is reused only when no request that reads it is outstanding.
+            if let Some(oldest) = self.peers[node].oldest_source() {
+                limit = limit.min(Position(oldest.0 + ring_len));
+            }
+        }
+        if end > limit { Err(Full) } else { Ok(limit) }
+    }
+
+    /// The next WRITE to any follower; copies to the own log by the way, once the others are on theirs.
+    pub(crate) fn poll_write<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
+        if self.role == Role::Leader {
+            for node in 1..=crate::types::MAX_NODES {
+                let node = NodeId(node as u8);
+                if self.peers[node].is_in_window()
+                    && node != self.me.node
+                    && let Some(verb) = self.next_entries(on, node)
+                {
+                    return Some(verb);
+                }
+            }
+            self.copy_own(on);
+        }
+        for node in 1..=crate::types::MAX_NODES {
+            let node = NodeId(node as u8);
+            if !self.peers[node].beat_due || !self.peers[node].is_in_window() {
+                continue;
+            }
+            if node == self.me.node {
+                self.beat_own(on);
+            } else if let Some(verb) = self.next_beat(on, node) {
+                return Some(verb);
+            }
+        }
+        None
+    }
+
+    fn next_entries<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) -> Option<Verb> {
+        let ring_len = self.me.ring_len;
+        let gap = self.lead.gap;
+        let peer = &mut self.peers[node];
+        if let Some((end, resume)) = gap
+            && peer.sent == end
+        {
+            peer.sent = resume;
+            if peer.flights.is_empty() {
+                peer.matched = resume;
+            }
+        }
+        let end = self.lead.end.position;
+        if peer.sent >= end || peer.flights.len() >= MAX_FLIGHTS - 1 || !peer.outbound.is_ready() {
+            return None;
+        }
+        let start = peer.sent;
+        let mut to = end.0.min(start.0 + u64::from(self.timing.max_write).min(ring_len / 8));
+        // Up to the end of the lap, where the last pad of a lap ends it early.
+        let lap_end = (start.0 / ring_len + 1) * ring_len;
+        let stop = gap.map_or(
+            lap_end,
+            |(pad, resume)| if start < pad && resume.0 == lap_end { pad.0 } else { lap_end },
+        );
+        to = to.min(stop);
+        // In the follower's ring what its application does not have yet stays; in the air are at most `inflight` bytes.
+        let room = peer.applied.0 + ring_len;
+        let window = peer.matched.0 + u64::from(self.timing.inflight).min(ring_len / 8);
+        to = to.min(room).min(window);
+        if to <= start.0 {
+            if room < end.0 {
+                on.watches[node].want_every(on.now, self.timing.beat_ns / 16);
+            }
+            return None;
+        }
+        peer.number = (peer.number + 1) & NUMBER_MASK;
+        let after = match gap {
+            Some((pad, resume)) if pad.0 == to => resume,
+            _ => Position(to),
+        };
+        let flight =
+            Flight { number: peer.number, posted_at: on.now, what: What::Entries { start, end: after } };
+        let _ = peer.flights.push_back(flight);
+        peer.sent = after;
+        let offset = entry::offset(ring_len, start);
+        Some(Verb::Write {
+            id: RequestId {
+                peer: node,
+                class: Class::Entries,
+                epoch: peer.outbound.epoch(),
+                number: peer.number,
+            },
+            plane: Plane::Log,
+            source: Source::Staging,
+            from: offset,
+            to: offset,
+            len: (to - start.0) as u32,
+        })
+    }
+
+    fn copy_own<M: Memory>(&mut self, on: &mut Work<M>) {
+        let end = self.lead.end.position;
+        let own = &mut self.peers[self.me.node];
+        if !own.is_in_window() || own.sent == end {
+            return;
+        }
+        if on.acceptor.write_local(on.areas, own.sent, end) {
+            own.sent = end;
+            own.matched = end;
+            self.commit(on);
+        }
+    }
+
+    fn beat_own<M: Memory>(&mut self, on: &mut Work<M>) {
+        self.lead.beat_counter += 1;
+        let beat = self.beat_for(self.me.node);
+        let own = &mut self.peers[self.me.node];
+        own.beat_due = false;
+        own.beat_version = own.beat_version.wrapping_add(1);
+        own.beaten = self.lead.committed.position;
+        if on.acceptor.beat_local(on.areas, &beat, own.beat_version) {
+            own.beat_done = Some(on.now);
+        }
+    }
+
+    fn next_beat<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) -> Option<Verb> {
+        let peer = &self.peers[node];
+        if peer.beat_flying || peer.flights.is_full() || !peer.outbound.is_ready() {
+            return None;
+        }
+        self.lead.beat_counter += 1;
+        let beat = self.beat_for(node);
+        let committed = self.lead.committed.position;
+        let peer = &mut self.peers[node];
+        peer.beat_due = false;
+        peer.beat_flying = true;
+        peer.beaten = committed;
+        peer.beat_version = peer.beat_version.wrapping_add(1);
+        peer.number = (peer.number + 1) & NUMBER_MASK;
+        let _ = peer.flights.push_back(Flight { number: peer.number, posted_at: on.now, what: What::Beat });
+        let from = staging::beat(node.slot());
+        beat.write(&on.areas.staging, from, peer.beat_version);
+        Some(Verb::Write {
+            id: RequestId {
+                peer: node,
+                class: Class::Beat,
+                epoch: peer.outbound.epoch(),
+                number: peer.number,
+            },
+            plane: Plane::Log,
+            source: Source::Staging,
+            from,
+            to: log::BEAT,
+            len: size_of::<crate::layout::BeatLine>() as u32,
+        })
+    }
+
+    /// The WRITE of the last entry's bytes to a follower once more: the same bytes to the same place.
+    pub(crate) fn probe_write<M: Memory>(
+        &mut self,
+        on: &mut Work<M>,
+        node: NodeId,
+        len: u64,
+    ) -> Option<Verb> {
+        let end = self.lead.end.position;
+        let peer = &mut self.peers[node];
+        let start = Position(end.0.checked_sub(len)?);
+        let ring_len = self.me.ring_len;
+        let within_lap = end.0 != 0 && (end.0 - 1) / ring_len == start.0 / ring_len;
+        if self.role != Role::Leader
+            || !peer.is_in_window()
+            || peer.matched != end
+            || peer.flights.is_full()
+            || start < self.lead.own_start.position
+            || !within_lap
+            || node == self.me.node
+        {
+            return None;
+        }
+        peer.number = (peer.number + 1) & NUMBER_MASK;
+        let _ = peer.flights.push_back(Flight {
+            number: peer.number,
+            posted_at: on.now,
+            what: What::Probe { start },
+        });
+        let offset = entry::offset(ring_len, start);
+        Some(Verb::Write {
+            id: RequestId {
+                peer: node,
+                class: Class::Probe,
+                epoch: peer.outbound.epoch(),
+                number: peer.number,
+            },
+            plane: Plane::Log,
+            source: Source::Staging,
+            from: offset,
+            to: offset,
+            len: len as u32,
+        })
+    }
+}

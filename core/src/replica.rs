@@ -1,0 +1,714 @@
+//! Acceptor, proposer and applier of one node in one process: who gets which input, and in which order outputs are asked for.
+//!
+//! Nothing is decided here. A DPU runs the acceptor and its detector alone, its host the rest.
+
+use crate::acceptor::{Acceptor, Surroundings};
+use crate::entry::{self, Kind, max_payload, peek, slot_len};
+use crate::event::{Event, Events};
+use crate::forming::Forming;
+use crate::layout::{
+    AnswerLine, Header, LAYOUT_VERSION, Line, MAGIC, MAX_RING_LEN, MIN_RING_LEN, RequestLine, control, log,
+    request_kind, verdict,
+};
+use crate::layout::{answer_of, request_of};
+use crate::link::{self, Geometry, Link};
+use crate::mailbox::Inbox;
+use crate::mem::{Areas, Memory};
+use crate::membership::Configuration;
+use crate::proposer::peer::FollowerState;
+use crate::proposer::{Proposer, Quorum, Role, Work};
+use crate::table::Table;
+use crate::timing::Timing;
+use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
+use crate::verb::{Class, Completion, Status as VerbStatus, Verb};
+use crate::watch::Watch;
+
+/// Control verbs that have not come back after so many times `suspect_after` never will.
+const STALLED: u64 = 4;
+/// Entries that are not the application's are skipped at most so many at a time.
+const MAX_SKIPS: usize = 1024;
+
+/// Who a replica is and what its ring is like; given at start, never changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) boot: Boot,
+    pub(crate) ring_len: u64,
+    pub(crate) max_entry: u64,
+}
+
+/// What a replica is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This node, 1..=15.
+    pub node: NodeId,
+    /// The other nodes to connect to, by id.
+    pub peers: [bool; MAX_NODES + 1],
+    /// Length of the ring in bytes: a power of two, [`MIN_RING_LEN`] at least.
+    pub ring_len: u64,
+    /// Largest slot in bytes, header and tail included: a multiple of 64, an eighth of the ring at most.
+    pub max_entry: u64,
+    /// Durations and sizes; the same on all nodes.
+    pub timing: Timing,
+    /// Which voters count for a commit.
+    pub quorum: Quorum,
+    /// Random, new whenever promise or log were lost; not 0.
+    pub incarnation: Incarnation,
+    /// Random, new for each start of the process; not 0.
+    pub boot: Boot,
+    /// Of the jitter.
+    pub seed: u64,
+}
+
+/// What is wrong with [`Options`] or areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A node id is not in 1..=15, or the node is its own peer.
+    Node,
+    /// The ring is no power of two, too short or too long.
+    RingLen,
+    /// The largest slot is no multiple of 64, or above an eighth of the ring.
+    MaxEntry,
+    /// Incarnation or boot is 0.
+    Identity,
+    /// An area has another length than its layout.
+    AreaLen,
+}
+
+/// A proposal under way, by the entry it became.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ticket {
+    /// The leader's term.
+    pub term: Term,
+    /// The entry's index.
+    pub index: Index,
+}
+
+/// Why nothing was proposed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ProposeError {
+    /// This node does not lead.
+    NotLeader {
+        /// Who this node follows; nobody when it does not know.
+        leader: NodeId,
+    },
+    /// No room in the ring until more is applied.
+    Full,
+    /// The payload is larger than a slot may be.
+    TooLarge {
+        /// Bytes of the largest payload.
+        max: usize,
+    },
+}
+
+/// Why no group is being formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FormError {
+    /// This node belongs to a group, or is locked to one that is being formed.
+    NotFresh,
+    /// Group id 0 means no group.
+    Group,
+}
+
+/// A committed entry, lent to the application for one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// Its index.
+    pub index: Index,
+    /// The term of the leader that made it.
+    pub term: Term,
+    /// Where its slot begins.
+    pub position: Position,
+    /// What was proposed.
+    pub payload: &'a [u8],
+}
+
+/// What a leader knows of one follower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FollowerStatus {
+    /// What it does with it.
+    pub state: FollowerState,
+    /// Up to here the follower's bytes are this node's.
+    pub matched: Position,
+    /// Applied there, as known here.
+    pub applied: Position,
+    /// Whether it counts for a commit now.
+    pub counts: bool,
+}
+
+/// A look at a replica from outside.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Status {
+    /// This node.
+    pub node: NodeId,
+    /// Its group; 0 before it is formed.
+    pub group: u128,
+    /// What it does.
+    pub role: Role,
+    /// The promise in force.
+    pub promise: Promise,
+    /// Who this node follows: the promise's holder, as long as its beats come; nobody otherwise.
+    pub leader: NodeId,
+    /// Who may write its log area now.
+    pub writer: NodeId,
+    /// End of what is staged by this leader; end of what was walked otherwise.
+    pub end: LogPoint,
+    /// Known committed here: the leader's commit, or the anchor.
+    pub commit: Position,
+    /// Index at `commit`.
+    pub commit_index: Index,
+    /// The acceptor's anchor.
+    pub anchor: LogPoint,
+    /// Handed to the application.
+    pub applied: LogPoint,
+    /// Nothing below is served.
+    pub base: Position,
+    /// Followers, by id, while this node leads.
+    pub followers: [Option<FollowerStatus>; MAX_NODES + 1],
+}
+
+/// One node of a group: see the module. `M` is where its memory is.
+#[derive(Clone, Debug)]
+pub struct Replica<M> {
+    me: Identity,
+    timing: Timing,
+    peers: Table<bool>,
+    areas: Areas<M>,
+    now: Instant,
+    links: Table<Link>,
+    watches: Table<Watch>,
+    requests: Table<Inbox>,
+    answers: Table<Inbox>,
+    acceptor: Acceptor,
+    proposer: Proposer,
+    forming: Forming,
+    configuration: Configuration,
+    applied: LogPoint,
+    base: Position,
+    stuck: bool,
+    forgetful: Table<Boot>,
+    events: Events,
+}
+
+/// What a proposer works with, lent from the parts of a replica.
+macro_rules! work {
+    ($replica:ident) => {
+        Work {
+            now: $replica.now,
+            areas: &$replica.areas,
+            links: &$replica.links,
+            watches: &mut $replica.watches,
+            acceptor: &mut $replica.acceptor,
+            configuration: &$replica.configuration,
+            events: &mut $replica.events,
+            applied: $replica.applied.position,
+            base: $replica.base,
+        }
+    };
+}
+
+/// What an acceptor works with, lent from the parts of a replica.
+macro_rules! surroundings {
+    ($replica:ident) => {
+        Surroundings {
+            now: $replica.now,
+            areas: &$replica.areas,
+            links: &$replica.links,
+            events: &mut $replica.events,
+        }
+    };
+}
+
+impl<M: Memory> Replica<M> {
+    /// A node that belongs to no group yet. All areas are zero; the header is written now.
+    pub fn new(options: Options, areas: Areas<M>, now: Instant) -> Result<Replica<M>, OptionsError> {
+        let Options { node, peers, ring_len, max_entry, timing, quorum, incarnation, boot, seed } = options;
+        if !node.is_valid() || peers[node.slot()] || peers[0] {
+            return Err(OptionsError::Node);
+        }
+        if !ring_len.is_power_of_two() || !(MIN_RING_LEN..=MAX_RING_LEN).contains(&ring_len) {
+            return Err(OptionsError::RingLen);
+        }
+        if max_entry % entry::SLOT_ALIGN != 0 || max_entry < entry::SLOT_ALIGN || max_entry > ring_len / 8 {
+            return Err(OptionsError::MaxEntry);
+        }
+        if incarnation.0 == 0 || boot.0 == 0 {
+            return Err(OptionsError::Identity);
+        }
+        if areas.control.len() != control::LEN
+            || areas.log.len() != log::len(ring_len)
+            || areas.staging.len() != log::len(ring_len)
+        {
+            return Err(OptionsError::AreaLen);
+        }
+        let me = Identity { node, incarnation, boot, ring_len, max_entry };
+        let replica = Replica {
+            me,
+            timing,
+            peers: Table::from_fn(|node| peers[node.slot()]),
+            areas,
+            now,
+            links: Table::from_fn(Link::new),
+            watches: Table::from_fn(|_| Watch::new()),
+            requests: Table::from_fn(|_| Inbox::default()),
+            answers: Table::from_fn(|_| Inbox::default()),
+            acceptor: Acceptor::new(me, timing, now),
+            proposer: Proposer::new(me, timing, quorum, seed),
+            forming: Forming::new(me),
+            configuration: Configuration::default(),
+            applied: LogPoint::default(),
+            base: Position(0),
+            stuck: false,
+            forgetful: Table::from_fn(|_| Boot(0)),
+            events: Events::default(),
+        };
+        replica.write_header(1);
+        Ok(replica)
+    }
+
+    fn write_header(&self, version: u32) {
+        Header {
+            magic: MAGIC,
+            layout: LAYOUT_VERSION,
+            group_low: self.configuration.group as u64,
+            group_high: (self.configuration.group >> 64) as u64,
+            node: u64::from(self.me.node.0),
+            incarnation: self.me.incarnation.0,
+            boot: self.me.boot.0,
+            ring_len: self.me.ring_len,
+            max_entry: self.me.max_entry,
+            ..Header::default()
+        }
+        .write(&self.areas.control, control::HEADER, version);
+    }
+
+    /// The memory, for the fabric and for who wants to look.
+    pub fn areas(&self) -> &Areas<M> {
+        &self.areas
+    }
+
+    // Inputs.
+
+    /// A verb ended.
+    pub fn handle_completion(&mut self, now: Instant, done: Completion) {
+        self.now = self.now.max(now);
+        let node = done.id.peer;
+        if !node.is_valid() || !self.peers[node] {
+            return;
+        }
+        match done.id.class {
+            Class::Entries | Class::Beat | Class::Probe | Class::Open | Class::Close => {
+                self.proposer.handle_completion(&mut work!(self), &done);
+            }
+            Class::Arm | Class::Grant | Class::Fence => {
+                self.acceptor.handle_completion(&mut surroundings!(self), &done);
+                self.proposer.handle_own_promise(&mut work!(self));
+            }
+            Class::Connect | Class::Header => {
+                let geometry = self.geometry();
+                let staging = &self.areas.staging;
+                let link = &mut self.links[node];
+                match link.handle_completion(self.now, &done, self.timing.repeat_ns, geometry, staging) {
+                    link::Change::Up => self.handle_link_up(node),
+                    link::Change::Down => self.handle_link_down(node),
+                    link::Change::None => {}
+                }
+            }
+            Class::Progress | Class::Config | Class::Request | Class::Answer => self.handle_control(&done),
+        }
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry { group: self.configuration.group, ring_len: self.me.ring_len, max_entry: self.me.max_entry }
+    }
+
+    /// A line was written to a peer, or one of its lines was read.
+    fn handle_control(&mut self, done: &Completion) {
+        let node = done.id.peer;
+        if done.id.epoch != self.links[node].connection() || !self.links[node].is_up() {
+            return;
+        }
+        if done.status != VerbStatus::Success {
+            return self.fail_link(node);
+        }
+        match done.id.class {
+            Class::Request => self.proposer.peer_mut(node).outbox.handle_success(done.id.number),
+            Class::Answer => self.acceptor.handle_answer_written(node, done.id.number),
+            Class::Config => {
+                if let Some(reply) = self.forming.handle_block(node, done.id.number, &self.areas.staging) {
+                    self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
+                }
+            }
+            _ => {
+                let boot = self.links[node].peer().boot;
+                self.watches[node].handle_success(self.now, done.id.number, node, boot, &self.areas.staging);
+                if let Some(promise) = self.watches[node].line().map(|line| Promise(line.promise)) {
+                    self.proposer.handle_promise(&mut work!(self), promise, node);
+                }
+            }
+        }
+    }
+
+    fn fail_link(&mut self, node: NodeId) {
+        if self.links[node].fail(self.now, self.timing.repeat_ns) == link::Change::Down {
+            self.handle_link_down(node);
+        }
+    }
+
+    fn handle_link_up(&mut self, node: NodeId) {
+        let peer = self.links[node].peer();
+        self.acceptor.handle_link_up(node);
+        self.proposer.handle_link_up(node, &self.links[node]);
+        if let Some(member) = self.configuration.member(node) {
+            let known = member.incarnation == peer.incarnation;
+            self.proposer.peer_mut(node).formed = known && peer.group == self.configuration.group;
+            if !known && self.forgetful[node] != peer.boot {
+                self.forgetful[node] = peer.boot;
+                self.events.push(Event::Forgetful { node });
+            }
+        }
+    }
+
+    fn handle_link_down(&mut self, node: NodeId) {
+        self.acceptor.handle_link_down(node);
+        self.proposer.handle_link_down(self.now, node);
+        self.watches[node].handle_down();
+        self.forming.handle_link_down(node);
+        self.requests[node].zero::<RequestLine, _>(&self.areas.control, request_of(node));
+        self.answers[node].zero::<AnswerLine, _>(&self.areas.control, answer_of(node));
+    }
+
+    /// Looks at everything others may have written, and at the clock. To be called in every turn of the agent's loop.
+    pub fn handle_tick(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.look_at_mailboxes();
+        let leading = self.proposer.role() == Role::Leader;
+        let mut on = surroundings!(self);
+        self.acceptor.handle_tick(&mut on, &mut self.watches, leading, self.applied.position);
+        self.proposer.handle_own_promise(&mut work!(self));
+        if self.configuration.is_formed() {
+            self.proposer.handle_tick(&mut work!(self));
+            self.tell_locked();
+        } else {
+            self.form_tick();
+        }
+        self.drop_stalled();
+        self.raise_base();
+    }
+
+    fn look_at_mailboxes(&mut self) {
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if !self.links[node].is_up() {
+                continue;
+            }
+            let peer = self.links[node].peer();
+            if let Some(line) =
+                self.requests[node].look::<RequestLine, _>(&self.areas.control, request_of(node))
+            {
+                if line.from_boot != peer.boot.0 {
+                    self.requests[node].zero::<RequestLine, _>(&self.areas.control, request_of(node));
+                } else if line.to_boot == self.me.boot.0 && line.to_incarnation == self.me.incarnation.0 {
+                    self.handle_request_line(node, &line);
+                }
+            }
+            if let Some(line) = self.answers[node].look::<AnswerLine, _>(&self.areas.control, answer_of(node))
+            {
+                if line.from_boot != peer.boot.0 {
+                    self.answers[node].zero::<AnswerLine, _>(&self.areas.control, answer_of(node));
+                } else if line.to_boot == self.me.boot.0 {
+                    self.proposer.handle_line(&mut work!(self), node, line);
+                }
+            }
+        }
+    }
+
+    fn handle_request_line(&mut self, node: NodeId, line: &RequestLine) {
+        let peer = self.links[node].peer();
+        self.watches[node].handle_alive(self.now);
+        // What is no member in this life is armed, and otherwise ignored; requests about forming come before there are members.
+        let member = self.configuration.names(node, peer.incarnation);
+        let forming = line.kind == request_kind::FORM || line.kind == request_kind::FORMED;
+        if member && !forming {
+            self.acceptor.handle_line(&mut surroundings!(self), node, line);
+            self.proposer.handle_own_promise(&mut work!(self));
+            return;
+        }
+        self.acceptor.handle_end(node, line);
+        if forming {
+            let formed = self.configuration.is_formed().then(|| self.configuration.hash());
+            let (reply, configuration) = self.forming.handle_line(node, line, formed, &self.links);
+            if let Some(configuration) = configuration {
+                self.put_in_force(configuration);
+            }
+            if let Some(reply) = reply {
+                self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
+            }
+        }
+    }
+
+    // Forming.
+
+    /// Forms a group of this node and all its peers, with this id (random, not 0). Goes on with the ticks; ends in
+    /// [`Event::Formed`] on every member.
+    pub fn form(&mut self, now: Instant, group: u128) -> Result<(), FormError> {
+        self.now = self.now.max(now);
+        if group == 0 {
+            return Err(FormError::Group);
+        }
+        let fresh = !self.configuration.is_formed() && self.forming.begin(group);
+        if fresh { Ok(()) } else { Err(FormError::NotFresh) }
+    }
+
+    fn form_tick(&mut self) {
+        let Some(hash) = self.forming.coordinate(&self.peers, &self.links, &self.areas.control) else {
+            return;
+        };
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if self.peers[node] && self.proposer.peer(node).asked == 0 {
+                let sequence = self.proposer.next_sequence();
+                self.proposer.peer_mut(node).ask_form(self.now, sequence, request_kind::FORM, hash);
+            }
+        }
+        let refused = self.peers.entries().any(|(node, wanted)| {
+            *wanted
+                && self
+                    .proposer
+                    .peer(node)
+                    .answer()
+                    .is_some_and(|(answer, _)| answer.verdict != verdict::GRANTED)
+        });
+        let proposer = &self.proposer;
+        let formed = self
+            .forming
+            .all_locked(|node| proposer.peer(node).answer().is_some_and(|(answer, _)| answer.is_granted()));
+        if let Some(configuration) = formed {
+            self.put_in_force(configuration);
+        } else if !refused {
+            return;
+        } else {
+            self.forming.give_up();
+            self.events.push(Event::FormRefused);
+        }
+        for slot in 1..=MAX_NODES {
+            self.proposer.peer_mut(NodeId(slot as u8)).ask_nothing();
+        }
+    }
+
+    fn put_in_force(&mut self, configuration: Configuration) {
+        configuration.block().write(&self.areas.control, control::CONFIG, 2);
+        self.configuration = configuration;
+        let group = self.configuration.group;
+        self.write_header(2);
+        self.applied = LogPoint::start(group);
+        self.acceptor.handle_formed(self.now, group);
+        self.forming.handle_formed();
+        self.events.push(Event::Formed { group });
+    }
+
+    /// A formed node tells a member that is only locked.
+    fn tell_locked(&mut self) {
+        for member in self.configuration.members() {
+            let node = member.node;
+            if node == self.me.node
+                || self.proposer.peer(node).formed
+                || !self.links[node].is_up()
+                || self.links[node].peer().incarnation != member.incarnation
+            {
+                continue;
+            }
+            let peer = self.proposer.peer_mut(node);
+            let told = peer.is_asking_form() && peer.answer().is_some_and(|(answer, _)| answer.is_granted());
+            if told {
+                peer.ask_nothing();
+                peer.formed = true;
+                self.links[node].handle_formed(self.configuration.group);
+            } else {
+                self.proposer.tell_formed(self.now, node, self.configuration.hash());
+            }
+        }
+    }
+
+    // Housekeeping.
+
+    /// Never waits for the transport: what does not come back is an error after a while.
+    fn drop_stalled(&mut self) {
+        let limit = self.timing.suspect_after_ns * STALLED;
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            let stalled = self.links[node].is_stalled(self.now, limit)
+                || self.links[node].is_up()
+                    && (self.watches[node].is_stalled(self.now, limit)
+                        || self.acceptor.is_stalled(node, self.now, limit)
+                        || self.proposer.peer(node).outbox.is_stalled(self.now, limit));
+            if stalled {
+                self.fail_link(node);
+            }
+        }
+    }
+
+    fn raise_base(&mut self) {
+        let mut high = self.acceptor.walker().high();
+        if let Some(lead) = self.proposer.leadership() {
+            high = high.max(lead.end.position);
+        }
+        if let Some(beat) = self.acceptor.beat().filter(|beat| beat.leader == self.acceptor.promise().0) {
+            high = high.max(Position(beat.matched));
+        }
+        let inflight = u64::from(self.timing.inflight).min(self.me.ring_len / 8);
+        let base = (high.0.saturating_add(inflight + self.me.max_entry)).saturating_sub(self.me.ring_len);
+        self.base = self.base.max(Position(base));
+    }
+
+    // The application's side.
+
+    /// Proposes an entry. It is in the log when [`Event::Committed`] of the ticket's term reaches its index.
+    pub fn propose(&mut self, now: Instant, payload: &[u8]) -> Result<Ticket, ProposeError> {
+        self.now = self.now.max(now);
+        let Some(lead) = self.proposer.leadership() else {
+            return Err(ProposeError::NotLeader { leader: self.leader() });
+        };
+        let (term, started) = (lead.term, lead.started);
+        if slot_len(payload.len()) > self.me.max_entry {
+            return Err(ProposeError::TooLarge { max: max_payload(self.me.max_entry) });
+        }
+        if !started {
+            return Err(ProposeError::Full);
+        }
+        match self.proposer.stage(&work!(self), Kind::PAYLOAD, payload) {
+            Ok(end) => Ok(Ticket { term, index: end.index }),
+            Err(_) => Err(ProposeError::Full),
+        }
+    }
+
+    /// Hands the next committed entry to `f` and counts it applied; `false` when there is none.
+    ///
+    /// The payload is lent from the log area: it is final, and stays until `f` returns.
+    pub fn apply(&mut self, f: impl FnOnce(Entry<'_>)) -> bool {
+        let anchor = self.acceptor.walker().anchor().position;
+        for _ in 0..MAX_SKIPS {
+            if self.applied.position >= anchor || self.stuck {
+                return false;
+            }
+            let valid = match peek(&self.areas.log, self.me.ring_len, &self.applied) {
+                Ok(valid) if valid.next.position <= anchor => valid,
+                _ => return self.get_stuck(),
+            };
+            match valid.kind {
+                Kind::PAYLOAD => {
+                    let at = entry::offset(self.me.ring_len, self.applied.position) + entry::HEADER_LEN;
+                    f(Entry {
+                        index: valid.next.index,
+                        term: valid.term,
+                        position: self.applied.position,
+                        payload: self.areas.log.lend(at, valid.len as usize),
+                    });
+                    self.applied = valid.next;
+                    return true;
+                }
+                Kind::NO_OP | Kind::PAD => self.applied = valid.next,
+                // Made by a newer version: it is kept and passed on, and nothing behind it is applied here.
+                _ => return self.get_stuck(),
+            }
+        }
+        false
+    }
+
+    fn get_stuck(&mut self) -> bool {
+        self.stuck = true;
+        self.events.push(Event::Stuck { position: self.applied.position });
+        false
+    }
+
+    /// The WRITE of the last `len` bytes (whole slots) of the stream to a follower that has them, once more: the floor of a
+    /// measurement. `None` when this node does not lead or the follower is not caught up.
+    pub fn probe_write(&mut self, peer: NodeId, len: u64) -> Option<Verb> {
+        if !peer.is_valid() || !len.is_multiple_of(entry::SLOT_ALIGN) || len == 0 {
+            return None;
+        }
+        self.proposer.probe_write(&mut work!(self), peer, len)
+    }
+
+    // Outputs.
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop().or_else(|| self.proposer.poll_commit())
+    }
+
+    /// The next verb. To be asked for after the events: the application hears of a commit before the beat that spreads it is
+    /// posted.
+    pub fn poll_verb(&mut self) -> Option<Verb> {
+        if let Some(verb) = self.proposer.poll_verb(&mut work!(self)) {
+            return Some(verb);
+        }
+        if let Some(verb) = self.acceptor.poll_verb(&surroundings!(self)) {
+            return Some(verb);
+        }
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if !self.peers[node] {
+                continue;
+            }
+            let free = self.proposer.peer(node).outbound.is_closed();
+            let verb = self.links[node]
+                .poll(self.now, free)
+                .or_else(|| self.watches[node].poll(self.now, &self.links[node], node));
+            if verb.is_some() {
+                return verb;
+            }
+        }
+        self.forming.poll(&self.links)
+    }
+
+    /// When the replica wants a tick at the latest, though nothing happened.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.now.after(self.timing.beat_ns / 4))
+    }
+
+    fn leader(&self) -> NodeId {
+        let promise = self.acceptor.promise();
+        let own = promise.node() == self.me.node && self.proposer.role() != Role::Leader;
+        if self.acceptor.is_quiet() || own { NodeId::NOBODY } else { promise.node() }
+    }
+
+    /// How this replica is.
+    pub fn status(&self) -> Status {
+        let anchor = *self.acceptor.walker().anchor();
+        let lead = self.proposer.leadership();
+        let mut followers = [None; MAX_NODES + 1];
+        if lead.is_some() {
+            for member in self.configuration.members() {
+                let peer = self.proposer.peer(member.node);
+                followers[member.node.slot()] = Some(FollowerStatus {
+                    state: peer.state,
+                    matched: peer.matched,
+                    applied: if member.node == self.me.node { self.applied.position } else { peer.applied },
+                    counts: self.proposer.counts(self.now, &self.configuration, &self.watches, member.node),
+                });
+            }
+        }
+        let committed = lead.filter(|lead| lead.has_committed()).map_or(anchor, |lead| lead.committed);
+        Status {
+            node: self.me.node,
+            group: self.configuration.group,
+            role: self.proposer.role(),
+            promise: self.acceptor.promise(),
+            leader: self.leader(),
+            writer: self.acceptor.writer(),
+            end: lead.map_or(*self.acceptor.walker().cursor(), |lead| lead.end),
+            commit: committed.position,
+            commit_index: committed.index,
+            anchor,
+            applied: self.applied,
+            base: self.base,
+            followers,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! READs of one peer's progress line: for the detector, for pre-votes, and for a leader's view of a follower.
+//!
+//! One READ is under way at a time; who wants a fresh reading says so, and compares times.
+
+use crate::layout::{Line, ProgressLine, control, staging};
+use crate::link::Link;
+use crate::mem::{Area, Memory};
+use crate::types::{Boot, Instant, NodeId};
+use crate::verb::{Class, NUMBER_MASK, RequestId, Verb};
+
+/// What is known of one peer's progress line.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    line: Option<ProgressLine>,
+    wanted: bool,
+    number: u32,
+    /// The READ under way, and when it was posted.
+    flight: Option<(u32, Instant)>,
+    /// When the READ that gave `line` was posted.
+    read_at: Instant,
+    /// When `liveness` was last seen to differ from the reading before.
+    moved_at: Option<Instant>,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Watch {
+        Watch { line: None, wanted: false, number: 0, flight: None, read_at: Instant(0), moved_at: None }
+    }
+
+    /// The last whole reading since the link came up.
+    pub(crate) fn line(&self) -> Option<&ProgressLine> {
+        self.line.as_ref()
+    }
+
+    /// When the READ of the last reading was posted.
+    pub(crate) fn read_at(&self) -> Instant {
+        self.read_at
+    }
+
+    /// When the peer was last known to run.
+    pub(crate) fn moved_at(&self) -> Option<Instant> {
+        self.moved_at
+    }
+
+    /// The peer was heard of in another way.
+    pub(crate) fn handle_alive(&mut self, now: Instant) {
+        self.moved_at = Some(now);
+    }
+
+    /// Asks for a fresh reading.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// The last reading is older than `ns`, or there is none: asks for one.
+    pub(crate) fn want_every(&mut self, now: Instant, ns: u64) {
+        if self.flight.is_none() && (self.line.is_none() || now.since(self.read_at) >= ns) {
+            self.wanted = true;
+        }
+    }
+
+    pub(crate) fn handle_down(&mut self) {
+        let number = self.number;
+        *self = Watch { number, moved_at: self.moved_at, ..Watch::new() };
+    }
+
+    pub(crate) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
+        self.flight.is_some_and(|(_, at)| now.since(at) > limit)
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant, link: &Link, peer: NodeId) -> Option<Verb> {
+        if !self.wanted || self.flight.is_some() || !link.is_up() {
+            return None;
+        }
+        self.wanted = false;
+        self.number = (self.number + 1) & NUMBER_MASK;
+        self.flight = Some((self.number, now));
+        Some(Verb::Read {
+            id: RequestId { peer, class: Class::Progress, epoch: link.connection(), number: self.number },
+            from: control::PROGRESS,
+            to: staging::progress(peer.slot()),
+            len: size_of::<ProgressLine>() as u32,
+        })
+    }
+
+    /// The READ of `number` ended well. A torn line is asked for again.
+    pub(crate) fn handle_success<M: Memory>(
+        &mut self,
+        now: Instant,
+        number: u32,
+        peer: NodeId,
+        boot: Boot,
+        staging: &Area<M>,
+    ) {
+        let Some((_, posted)) = self.flight.filter(|(flying, _)| *flying == number) else { return };
+        self.flight = None;
+        match ProgressLine::read(staging, staging::progress(peer.slot())) {
+            Some(line) if line.boot == boot.0 => {
+                if self.line.is_some_and(|before| before.liveness != line.liveness) {
+                    self.moved_at = Some(now);
+                }
+                self.line = Some(line);
+                self.read_at = posted;
+            }
+            _ => self.wanted = true,
+        }
+    }
+}
