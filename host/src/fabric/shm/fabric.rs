@@ -24,9 +24,9 @@ use crate::fabric::Fabric;
 /// Peers are looked at this often.
 const WATCH_EVERY_NS: u64 = 1_000_000;
 /// The clock is read once in so many reaps that found something ...
-const REAPS_PER_LOOK: u32 = 32;
+const REAPS_PER_LOOK: u32 = 16;
 /// ... and one that found nothing counts for this many, because there is time.
-const IDLE_REAP: u32 = 8;
+const IDLE_REAP: u32 = 4;
 
 /// For tests of the fence: the environment variable that names the number of granted log WRITEs after which the process
 /// stops itself (SIGSTOP) in the middle of the copy, marked busy. Read once, when the fabric is made.

@@ -72,6 +72,9 @@ impl Mapping {
         // file system has them, and nothing depends on it.
         // SAFETY: the range was just mapped; the advice changes no content.
         let _ = unsafe { madvise(start.as_ptr(), len, Advice::LinuxHugepage) };
+        // A child has no use for it, and copying pages on write after a fork would cost faults in the middle of copies.
+        // SAFETY: as above.
+        let _ = unsafe { madvise(start.as_ptr(), len, Advice::LinuxDontFork) };
         Ok(Arc::new(Mapping { start, len }))
     }
 

@@ -29,6 +29,15 @@ pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
+/// Gives the lock up at once. Closing the file would do it only when no child process holds a copy of the descriptor, as
+/// each does between fork and exec.
+pub(super) fn unlock(file: impl AsFd) {
+    let mut lock = whole_file();
+    lock.l_type = libc::F_UNLCK as _;
+    // SAFETY: as in `try_lock`. Unlocking an open file cannot fail in a way that could be acted upon.
+    unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+}
+
 /// Whether another description of the file holds its lock.
 pub(super) fn is_locked(file: impl AsFd) -> io::Result<bool> {
     let mut lock = whole_file();
@@ -61,7 +70,10 @@ mod tests {
         assert!(is_locked(&other).unwrap());
         assert!(!try_lock(&other).unwrap());
         assert!(!is_locked(&owner).unwrap(), "its own lock is not another's");
+        let copy = owner.try_clone().unwrap();
         drop(owner);
+        assert!(is_locked(&other).unwrap(), "a copy of the descriptor keeps the lock");
+        unlock(&copy);
         assert!(!is_locked(&other).unwrap());
         assert!(try_lock(&other).unwrap());
     }

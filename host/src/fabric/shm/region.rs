@@ -188,6 +188,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         // The process may live on, so no pidfd will tell the peers. Release: every copy made before is complete.
         self.word(CLOSED).words()[0].store(1, Ordering::Release);
+        os::unlock(&self.file);
     }
 }
 
