@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringleader::fabric::Fabric;
-use ringleader::fabric::shm::{Areas, Mapped, Options, RegionError, ShmFabric};
+use ringleader::fabric::shm::{Areas, Mapped, Options, RegionError, STOP_IN_COPY, ShmFabric};
 use ringleader_core::mem::Area;
 use ringleader_core::types::{Boot, Epoch, Incarnation, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
@@ -182,7 +182,7 @@ impl Writer {
         let mut command = child_command("writer_process");
         command.env(ROLE, dir).stdout(Stdio::null());
         if let Some(count) = stop_in {
-            command.env("RINGLEADER_TEST_STOP_IN_COPY", count.to_string());
+            command.env(STOP_IN_COPY, count.to_string());
         }
         Writer { child: command.spawn().unwrap() }
     }

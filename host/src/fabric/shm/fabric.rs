@@ -28,9 +28,9 @@ const REAPS_PER_LOOK: u32 = 16;
 /// ... and one that found nothing counts for this many, because there is time.
 const IDLE_REAP: u32 = 4;
 
-/// For tests of the fence: the environment variable that names the number of granted log WRITEs after which the process
-/// stops itself (SIGSTOP) in the middle of the copy, marked busy. Read once, when the fabric is made.
-const STOP_IN_COPY: &str = "RINGLEADER_TEST_STOP_IN_COPY";
+/// For tests of the fence, never for use: an environment variable that, set to n > 0, makes the process stop itself
+/// (SIGSTOP) in the middle of the copy of its n-th granted log WRITE, marked busy. Read once, when the fabric is made.
+pub const STOP_IN_COPY: &str = "RINGLEADER_TEST_STOP_IN_COPY";
 
 /// What a fabric is made with.
 #[derive(Clone, Copy, Debug)]

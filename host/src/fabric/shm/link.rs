@@ -19,7 +19,7 @@ use super::process::Process;
 use super::region::Found;
 
 /// Pages are made present in pieces of this size, one a turn of the watch, so that no turn takes long.
-const POPULATE_STEP: u64 = 1 << 20;
+const POPULATE_STEP: u64 = 256 << 10;
 
 /// How a WRITE to the log area ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Maps what was found, as node `own`.
-    pub(super) fn new(found: &Found, process: Process, own: NodeId) -> Result<Link, RegionError> {
+    pub(super) fn new(found: &Found<'_>, process: Process, own: NodeId) -> Result<Link, RegionError> {
         let mapping = found.map()?;
         let mut link = Link {
             process: Arc::new(process),

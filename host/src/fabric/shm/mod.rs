@@ -19,7 +19,7 @@ mod process;
 mod region;
 
 pub use error::{RegionError, RegionFault};
-pub use fabric::{Areas, Options, ShmFabric};
+pub use fabric::{Areas, Options, STOP_IN_COPY, ShmFabric};
 pub use header::NicHeader;
 pub use map::Mapped;
 pub use observe::{Observed, Owner};

@@ -4,6 +4,7 @@
 //! killed in between leaves nothing, and whoever finds a region finds it whole. Its lock lives as long as its owner; a
 //! region without one is dead, and the next process of that node puts a new file in its place.
 
+use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -30,18 +31,15 @@ const REPLACE_TRIES: usize = 16;
 
 /// The region file of `node` in `dir`.
 pub fn path_of(dir: &Path, node: NodeId) -> PathBuf {
-    dir.join(name_of(node))
-}
-
-fn name_of(node: NodeId) -> String {
-    format!("node-{node}.region")
+    dir.join(format!("node-{node}.region"))
 }
 
 /// The directory with the regions of all nodes of this machine.
 #[derive(Debug)]
 pub(super) struct Directory {
-    path: PathBuf,
     fd: OwnedFd,
+    /// The region files of all nodes, made once: looking for a peer that is not there allocates nothing.
+    paths: [PathBuf; 16],
     pid_namespace: u64,
 }
 
@@ -60,7 +58,10 @@ impl Directory {
             .map_err(RegionError::io(path, "open the directory"))
             .and_then(|fd| Ok((fd, process::pid_namespace().map_err(RegionError::io(path, "read /proc"))?)));
         match opened {
-            Ok((fd, pid_namespace)) => Ok((Directory { path: path.to_owned(), fd, pid_namespace }, made)),
+            Ok((fd, pid_namespace)) => {
+                let paths = std::array::from_fn(|node| path_of(path, NodeId(node as u8)));
+                Ok((Directory { fd, paths, pid_namespace }, made))
+            }
             Err(error) => {
                 if made {
                     // The error that is returned says more than the one of a directory that stays.
@@ -72,8 +73,13 @@ impl Directory {
     }
 
     /// The region file of `node`.
-    pub(super) fn path_of(&self, node: NodeId) -> PathBuf {
-        path_of(&self.path, node)
+    fn path_of(&self, node: NodeId) -> &Path {
+        &self.paths[node.slot()]
+    }
+
+    /// Its name in the directory.
+    fn name_of(&self, node: NodeId) -> &OsStr {
+        self.path_of(node).file_name().expect("it was made of a directory and a name")
     }
 }
 
@@ -145,9 +151,9 @@ impl Region {
     fn link(&self, path: &Path) -> Result<(), RegionError> {
         let directory = &self.directory;
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let name = name_of(self.node);
+        let name = directory.name_of(self.node);
         for _ in 0..REPLACE_TRIES {
-            match fs::linkat(CWD, own.as_str(), &directory.fd, name.as_str(), AtFlags::SYMLINK_FOLLOW) {
+            match fs::linkat(CWD, own.as_str(), &directory.fd, name, AtFlags::SYMLINK_FOLLOW) {
                 Ok(()) => return Ok(()),
                 Err(Errno::EXIST) => remove_dead(directory, path, self.node)?,
                 Err(error) => return Err(RegionError::io(path, "give it its name")(error)),
@@ -178,9 +184,9 @@ impl Region {
 
     /// Takes the name away; the memory stays as long as anyone maps it. The lock says that the name is still ours.
     pub(super) fn unlink(&self) -> Result<(), RegionError> {
-        let name = name_of(self.node);
-        fs::unlinkat(&self.directory.fd, name.as_str(), AtFlags::empty())
-            .map_err(RegionError::io(&self.directory.path_of(self.node), "remove"))
+        let Directory { fd, .. } = &*self.directory;
+        fs::unlinkat(fd, self.directory.name_of(self.node), AtFlags::empty())
+            .map_err(RegionError::io(self.directory.path_of(self.node), "remove"))
     }
 }
 
@@ -215,11 +221,10 @@ fn remove_dead(directory: &Directory, path: &Path, node: NodeId) -> Result<(), R
     }
     // Names change hands only under the lock of the file that has the name. Between opening and locking it may have gone.
     let ours = fs::fstat(&file).map_err(RegionError::io(path, "look at"))?;
-    let name = name_of(node);
-    match fs::statat(&directory.fd, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+    let name = directory.name_of(node);
+    match fs::statat(&directory.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(named) if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) => {
-            fs::unlinkat(&directory.fd, name.as_str(), AtFlags::empty())
-                .map_err(RegionError::io(path, "replace"))
+            fs::unlinkat(&directory.fd, name, AtFlags::empty()).map_err(RegionError::io(path, "replace"))
         }
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(RegionError::io(path, "look at")(error)),
@@ -227,10 +232,10 @@ fn remove_dead(directory: &Directory, path: &Path, node: NodeId) -> Result<(), R
 }
 
 fn open(directory: &Directory, path: &Path, node: NodeId) -> Result<Option<OwnedFd>, RegionError> {
-    let name = name_of(node);
+    let name = directory.name_of(node);
     // Not following links and not waiting: whatever stands there, it must be a plain file to be used.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    match fs::openat(&directory.fd, name.as_str(), flags, Mode::empty()) {
+    match fs::openat(&directory.fd, name, flags, Mode::empty()) {
         Ok(file) => Ok(Some(file)),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(RegionError::io(path, "open")(error)),
@@ -266,24 +271,24 @@ pub(super) fn read_header(file: impl AsFd, path: &Path) -> Result<NicHeader, Reg
 
 /// A peer's region that was found, and is not mapped yet.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Found<'a> {
     file: OwnedFd,
-    path: PathBuf,
+    path: &'a Path,
     header: NicHeader,
 }
 
-impl Found {
+impl<'a> Found<'a> {
     /// Looks for the region of `node`. `None`: there is none.
-    pub(super) fn look(directory: &Directory, node: NodeId) -> Result<Option<Found>, RegionError> {
+    pub(super) fn look(directory: &'a Directory, node: NodeId) -> Result<Option<Found<'a>>, RegionError> {
         let path = directory.path_of(node);
-        let Some(file) = open(directory, &path, node)? else { return Ok(None) };
-        let header = read_header(&file, &path)?;
+        let Some(file) = open(directory, path, node)? else { return Ok(None) };
+        let header = read_header(&file, path)?;
         if header.node_id() != node {
             let fault = RegionFault::Header { field: "node", found: header.node };
-            return Err(RegionError::new(&path, fault));
+            return Err(RegionError::new(path, fault));
         }
         if header.pid_namespace != directory.pid_namespace {
-            return Err(RegionError::new(&path, RegionFault::PidNamespace));
+            return Err(RegionError::new(path, RegionFault::PidNamespace));
         }
         Ok(Some(Found { file, path, header }))
     }
@@ -303,13 +308,13 @@ impl Found {
         // In this order: the number is the owner's as long as the lock is held, so a lock that is still held after the
         // process was opened says that it was the owner that was opened.
         let process = Process::open(self.header.pid, self.header.boot)
-            .map_err(RegionError::io(&self.path, "watch its process"))?;
-        let locked = os::is_locked(&self.file).map_err(RegionError::io(&self.path, "look at its lock"))?;
+            .map_err(RegionError::io(self.path, "watch its process"))?;
+        let locked = os::is_locked(&self.file).map_err(RegionError::io(self.path, "look at its lock"))?;
         Ok(process.filter(|_| locked))
     }
 
     /// Maps it.
     pub(super) fn map(&self) -> Result<Arc<Mapping>, RegionError> {
-        Mapping::shared(&self.file, self.header.file_len).map_err(RegionError::io(&self.path, "map"))
+        Mapping::shared(&self.file, self.header.file_len).map_err(RegionError::io(self.path, "map"))
     }
 }
