@@ -1,1 +1,3 @@
 //! The host side of Ringleader.
+
+pub mod fabric;

@@ -1,0 +1,334 @@
+//! Two fabrics in one process: states of queue pairs, statuses, bounds. Other processes are in the process tests.
+
+use super::*;
+use std::sync::atomic::Ordering;
+
+use ringleader_core::mem::Area;
+use ringleader_core::mem::Memory;
+use ringleader_core::types::Epoch;
+use ringleader_core::verb::Class;
+
+const RING: u64 = 512 * 1024;
+const A: NodeId = NodeId(1);
+const B: NodeId = NodeId(2);
+
+struct Side {
+    fabric: ShmFabric,
+    control: Area<Mapped>,
+    log: Area<Mapped>,
+    staging: Area<Mapped>,
+}
+
+impl Side {
+    fn new(dir: &Path, node: NodeId, boot: u64) -> Side {
+        let options = Options {
+            dir,
+            node,
+            boot: Boot(boot),
+            incarnation: Incarnation(boot),
+            ring_len: RING,
+            fence_limit_ns: 1_000_000_000,
+        };
+        let (fabric, areas) = ShmFabric::create(&options).unwrap();
+        let Areas { control, log, staging } = areas;
+        Side { fabric, control: Area::new(control), log: Area::new(log), staging: Area::new(staging) }
+    }
+
+    /// Posts one verb and takes its completion.
+    fn run(&mut self, verb: Verb) -> (Status, u64) {
+        self.fabric.post(&verb);
+        let done = self.reap_one().expect("every verb here completes at once");
+        assert_eq!(done.id, verb.id());
+        (done.status, done.value)
+    }
+
+    fn reap_one(&mut self) -> Option<Completion> {
+        let id = RequestId { peer: A, class: Class::Probe, epoch: Epoch(0), number: 0 };
+        let mut out = [Completion { id, status: Status::Failed, value: 0 }];
+        (self.fabric.reap(&mut out) == 1).then(|| out[0])
+    }
+
+    fn connect(&mut self, peer: NodeId) -> u64 {
+        let (status, value) = self.run(Verb::Connect { id: id(peer, Class::Connect, 1) });
+        assert_eq!(status, Status::Success);
+        value
+    }
+
+    fn write(&mut self, peer: NodeId, epoch: u32, to: u64, len: u32) -> Status {
+        let id = id(peer, Class::Entries, epoch);
+        self.run(Verb::Write { id, plane: Plane::Log, source: Source::Staging, from: 0, to, len }).0
+    }
+
+    fn tell(&mut self, peer: NodeId, to: u64, len: u32) -> Status {
+        let id = id(peer, Class::Request, 1);
+        self.run(Verb::Write { id, plane: Plane::Control, source: Source::Staging, from: 0, to, len }).0
+    }
+
+    fn ask(&mut self, peer: NodeId, from: u64, len: u32) -> Status {
+        let id = id(peer, Class::Progress, 1);
+        self.run(Verb::Read { id, from, to: 4096, len }).0
+    }
+
+    /// Looks at the peers now rather than when it is time.
+    fn watch(&mut self) {
+        self.fabric.looked_ns = 0;
+        self.fabric.watch();
+    }
+}
+
+fn id(peer: NodeId, class: Class, epoch: u32) -> RequestId {
+    RequestId { peer, class, epoch: Epoch(epoch), number: 7 }
+}
+
+fn arm(epoch: u32, numbers: u64) -> Verb {
+    Verb::Arm { id: id(A, Class::Arm, epoch), numbers }
+}
+
+fn grant(epoch: u32) -> Verb {
+    Verb::Grant { id: id(A, Class::Grant, epoch) }
+}
+
+fn fence_verb(epoch: u32) -> Verb {
+    Verb::Fence { id: id(A, Class::Fence, epoch) }
+}
+
+fn open(epoch: u32, numbers: u64) -> Verb {
+    Verb::Open { id: id(B, Class::Open, epoch), numbers }
+}
+
+fn close(epoch: u32) -> Verb {
+    Verb::Close { id: id(B, Class::Close, epoch) }
+}
+
+/// A writes, B accepts; connected both ways.
+fn pair() -> (tempfile::TempDir, Side, Side, u64, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut a, mut b) = (Side::new(dir.path(), A, 100), Side::new(dir.path(), B, 200));
+    let (a_number, b_number) = (a.connect(B), b.connect(A));
+    (dir, a, b, a_number, b_number)
+}
+
+const OK: (Status, u64) = (Status::Success, 0);
+
+#[test]
+fn a_write_lands_only_while_armed_opened_and_granted() {
+    let (_dir, mut a, mut b, a_number, _) = pair();
+    a.staging.write(0, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(a.write(B, 1, 64, 72), Status::Flushed, "the end is closed");
+
+    let (status, b_number) = b.run(arm(1, a_number));
+    assert_eq!(status, Status::Success);
+    assert_eq!(a.run(open(1, b_number)), OK);
+    assert_eq!(a.write(B, 1, 64, 72), Status::Refused, "armed is not granted");
+    assert_eq!(a.write(B, 1, 64, 72), Status::Flushed, "a refusal breaks the queue pair");
+    assert_eq!(a.run(open(1, b_number)).0, Status::Failed, "it must be closed first");
+    assert_eq!(a.run(close(1)), (Status::Success, a_number));
+    assert_eq!(a.run(open(1, b_number)), OK);
+
+    assert_eq!(b.run(grant(1)), OK);
+    assert_eq!(a.write(B, 2, 64, 72), Status::Flushed, "another epoch");
+    assert_eq!(a.write(B, 1, 64, 72), Status::Success);
+    let mut words = [0; 9];
+    b.log.read(64, &mut words);
+    assert_eq!(words, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(b.log.load(64 + 72), 0);
+
+    assert_eq!(b.run(fence_verb(1)), OK);
+    a.staging.store(0, 99);
+    assert_eq!(a.write(B, 1, 64, 8), Status::Refused);
+    assert_eq!(b.log.load(64), 1);
+    assert_eq!(b.fabric.shots(), 0);
+}
+
+#[test]
+fn an_acceptor_keeps_to_its_order() {
+    let (_dir, mut a, mut b, a_number, b_number) = pair();
+    assert_eq!(b.run(grant(1)).0, Status::Flushed, "nothing is armed");
+    assert_eq!(b.run(fence_verb(1)), OK, "nothing to fence");
+    assert_eq!(b.run(arm(0, a_number)).0, Status::Failed, "epoch 0 is nobody's");
+    assert_eq!(b.run(arm(1, a_number + 1)).0, Status::Unreachable, "numbers of another process");
+    assert_eq!(b.run(arm(1, a_number)), (Status::Success, b_number));
+    assert_eq!(b.run(grant(2)).0, Status::Flushed, "another epoch");
+    assert_eq!(b.run(grant(1)), OK);
+    assert_eq!(b.run(arm(2, a_number)).0, Status::Failed, "granted, not fenced");
+    assert_eq!(b.run(fence_verb(1)), OK);
+    assert_eq!(b.run(arm(1, a_number)).0, Status::Failed, "an epoch is not used twice");
+    assert_eq!(b.run(arm(2, a_number)).0, Status::Success);
+    assert_eq!(a.run(open(2, b_number)), OK);
+    assert_eq!(a.write(B, 2, 0, 64), Status::Refused);
+    assert_eq!(b.run(Verb::Arm { id: id(NodeId(9), Class::Arm, 1), numbers: 0 }).0, Status::Unreachable);
+}
+
+#[test]
+fn wrong_ranges_fail_and_break_the_queue_pair() {
+    let (_dir, mut a, mut b, a_number, b_number) = pair();
+    b.run(arm(1, a_number));
+    b.run(grant(1));
+    let end = log::len(RING);
+    for (from, to, len) in [
+        (0, end, 8),
+        (0, end - 8, 16),
+        (0, u64::MAX - 7, 8),
+        (0, u64::MAX, 8),
+        (u64::MAX - 7, 0, 8),
+        (end, 0, 8),
+        (0, 0, u32::MAX - 7),
+        (0, 4, 8),
+        (4, 0, 8),
+        (0, 0, 12),
+    ] {
+        a.run(close(1));
+        assert_eq!(a.run(open(1, b_number)), OK);
+        let id = id(B, Class::Entries, 1);
+        let verb = Verb::Write { id, plane: Plane::Log, source: Source::Staging, from, to, len };
+        assert_eq!(a.run(verb).0, Status::Failed, "{from} {to} {len}");
+        assert_eq!(a.write(B, 1, 0, 8), Status::Flushed);
+
+        a.connect(B);
+        let control = Verb::Write { id, plane: Plane::Control, source: Source::Log, from, to, len };
+        assert_eq!(a.run(control).0, Status::Failed, "{from} {to} {len}");
+        assert_eq!(a.tell(B, 0, 8), Status::Flushed);
+        a.connect(B);
+        assert_eq!(a.run(Verb::Read { id, from: to, to: from, len }).0, Status::Failed);
+        assert_eq!(a.ask(B, 0, 8), Status::Flushed);
+        a.connect(B);
+    }
+    assert_eq!(a.run(open(1, b_number)), OK);
+    assert_eq!(a.write(B, 1, end - 64, 64), Status::Success, "the very end is inside");
+}
+
+#[test]
+fn control_lines_are_written_read_and_swapped_one_sidedly() {
+    let (_dir, mut a, b, _, _) = pair();
+    a.staging.write(0, &[11, 12]);
+    assert_eq!(a.tell(B, 1024, 16), Status::Success);
+    assert_eq!((b.control.load(1024), b.control.load(1032)), (11, 12));
+    b.control.store(128, 77);
+    assert_eq!(a.ask(B, 128, 8), Status::Success);
+    assert_eq!(a.staging.load(4096), 77);
+
+    let swap = id(B, Class::Probe, 1);
+    for (expected, desired, found) in [(77, 78, 77), (77, 79, 78), (78, 80, 78)] {
+        a.fabric.post_cas(swap, 128, expected, desired);
+        let done = a.reap_one().unwrap();
+        assert_eq!((done.status, done.value), (Status::Success, found));
+    }
+    assert_eq!(b.control.load(128), 80);
+    a.fabric.post_cas(swap, ringleader_core::layout::control::LEN, 0, 0);
+    assert_eq!(a.reap_one().unwrap().status, Status::Failed);
+    a.fabric.post_cas(swap, 128, 0, 0);
+    assert_eq!(a.reap_one().unwrap().status, Status::Flushed);
+}
+
+#[test]
+fn nobody_is_reached_who_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut a = Side::new(dir.path(), A, 100);
+    for (peer, status) in [
+        (B, Status::Unreachable),
+        (A, Status::Failed),
+        (NodeId(0), Status::Failed),
+        (NodeId(16), Status::Failed),
+        (NodeId(255), Status::Failed),
+    ] {
+        assert_eq!(a.ask(peer, 0, 8), Status::Flushed, "never connected");
+        assert_eq!(a.run(Verb::Connect { id: id(peer, Class::Connect, 1) }).0, status);
+        let after = if peer == B { Status::Unreachable } else { Status::Flushed };
+        assert_eq!(a.ask(peer, 0, 8), after);
+        assert_eq!(a.write(peer, 1, 0, 8), after);
+    }
+}
+
+#[test]
+fn a_closed_peer_is_gone_and_its_successor_is_another() {
+    let (dir, mut a, b, a_number, b_number) = pair();
+    drop(b);
+    assert_eq!(a.ask(B, 0, 8), Status::Success, "its memory still answers until the watch looks");
+    a.watch();
+    assert_eq!(a.ask(B, 0, 8), Status::Unreachable);
+    assert_eq!(a.write(B, 1, 0, 8), Status::Unreachable);
+    assert_eq!(a.run(Verb::Connect { id: id(B, Class::Connect, 2) }).0, Status::Unreachable);
+
+    let mut b = Side::new(dir.path(), B, 201);
+    b.connect(A);
+    a.connect(B);
+    let (status, new_number) = b.run(arm(1, a_number));
+    assert_eq!(status, Status::Success);
+    assert_ne!(new_number, b_number);
+    assert_eq!(a.run(open(1, b_number)).0, Status::Unreachable, "numbers of the dead one");
+    assert_eq!(a.run(open(1, new_number)), OK);
+    assert_eq!(b.run(grant(1)), OK);
+    assert_eq!(a.write(B, 1, 0, 8), Status::Success);
+}
+
+#[test]
+fn a_grant_for_a_dead_process_does_not_serve_its_successor() {
+    let (dir, a, mut b, a_number, _) = pair();
+    b.run(arm(1, a_number));
+    b.run(grant(1));
+    drop(a);
+    let mut a = Side::new(dir.path(), A, 101);
+    a.connect(B);
+    assert_eq!(a.run(open(1, u64::from(tag_of(200)))), OK);
+    assert_eq!(a.write(B, 1, 0, 8), Status::Refused);
+}
+
+#[test]
+fn a_mark_left_by_a_dead_process_delays_no_fence() {
+    let (_dir, _a, mut b, a_number, _) = pair();
+    b.run(arm(1, a_number));
+    b.run(grant(1));
+    // As if an earlier process of node 1 had died in the middle of a copy, and this one had not written yet.
+    b.fabric.region.word(header::busy_of(A)).words()[0].store(fence::writer(99, 1), Ordering::Relaxed);
+    assert_eq!(b.run(fence_verb(1)), OK);
+}
+
+#[test]
+fn verbs_wait_behind_a_fence_in_their_order() {
+    let (_dir, _a, mut b, a_number, b_number) = pair();
+    b.run(arm(1, a_number));
+    b.run(grant(1));
+    let busy = b.fabric.region.word(header::busy_of(A));
+    busy.words()[0].store(fence::writer(tag_of(100), 1), Ordering::Relaxed);
+    for verb in [fence_verb(1), arm(2, a_number), grant(2)] {
+        b.fabric.post(&verb);
+    }
+    for _ in 0..100 {
+        assert_eq!(b.reap_one(), None);
+    }
+    busy.words()[0].store(fence::NOBODY, Ordering::Release);
+    let classes: Vec<_> = std::iter::from_fn(|| b.reap_one())
+        .map(|done| (done.id.class, done.id.epoch.0, done.status, done.value))
+        .collect();
+    assert_eq!(
+        classes,
+        [
+            (Class::Fence, 1, Status::Success, 0),
+            (Class::Arm, 2, Status::Success, b_number),
+            (Class::Grant, 2, Status::Success, 0),
+        ]
+    );
+}
+
+#[test]
+fn a_second_owner_is_turned_away_and_a_reconnect_keeps_the_mapping() {
+    let (dir, mut a, b, _, _) = pair();
+    let options = Options {
+        dir: dir.path(),
+        node: A,
+        boot: Boot(1),
+        incarnation: Incarnation(1),
+        ring_len: RING,
+        fence_limit_ns: 1,
+    };
+    let error = ShmFabric::create(&options).unwrap_err().to_string();
+    let path = super::super::path_of(dir.path(), A);
+    assert_eq!(error, format!("{}: in use by process {}", path.display(), std::process::id()));
+    let before = a.fabric.peers[2].link.as_ref().unwrap() as *const Link;
+    let pidfd = a.fabric.peers[2].link.as_ref().unwrap().process.clone();
+    a.connect(B);
+    assert_eq!(a.fabric.peers[2].link.as_ref().unwrap() as *const Link, before);
+    assert!(std::sync::Arc::ptr_eq(&pidfd, &a.fabric.peers[2].link.as_ref().unwrap().process));
+    b.fabric.unlink().unwrap();
+    assert!(!super::super::path_of(dir.path(), B).exists());
+}

@@ -1,0 +1,240 @@
+//! The first 64 KiB of a region file: whose region it is, and the words of the software NIC. Not: the areas behind it.
+//!
+//! The header is written once, before the file gets its name. The words stand a peer apart: a grant word that only the
+//! owner writes, and a busy word that only that peer writes, each alone in its pair of cache lines.
+
+use ringleader_core::layout::{AREA_ALIGN, Line, MAX_RING_LEN, MIN_RING_LEN, control, log};
+use ringleader_core::types::NodeId;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::error::RegionFault;
+
+/// "rl-shmem", the first word.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"rl-shmem");
+/// Version of this file's layout. What is in the areas has a version of its own.
+pub(super) const FORMAT: u32 = 1;
+
+/// Bytes of the header.
+pub(super) const HEADER_LEN: u64 = size_of::<NicHeader>() as u64;
+/// Where the control area starts.
+pub(super) const CONTROL: u64 = AREA_ALIGN;
+/// Where the log area starts.
+pub(super) const LOG: u64 = CONTROL + control::LEN;
+
+/// Not 0 once the owner has closed its fabric: it serves nothing and writes nothing any more.
+pub(super) const CLOSED: u64 = 2048;
+const WORDS: u64 = 4096;
+
+/// The word that says who may write: `peer` when it holds its current writer word, nobody when 0.
+pub(super) const fn grant_of(peer: NodeId) -> u64 {
+    WORDS + peer.0 as u64 * 256
+}
+
+/// The word in which `peer` marks that it is writing.
+pub(super) const fn busy_of(peer: NodeId) -> u64 {
+    grant_of(peer) + 128
+}
+
+/// Length of a region file with a ring of that length.
+pub(super) const fn file_len(ring_len: u64) -> u64 {
+    LOG + log::len(ring_len)
+}
+
+/// Whether a ring may have that length.
+pub(super) fn is_ring_len(ring_len: u64) -> bool {
+    ring_len.is_power_of_two() && (MIN_RING_LEN..=MAX_RING_LEN).contains(&ring_len)
+}
+
+/// Whose region it is. Little-endian, at offset 0 of the file.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct NicHeader {
+    /// "rl-shmem".
+    pub magic: u64,
+    /// Version of the file's layout.
+    pub format: u32,
+    /// Length of this header.
+    pub header_len: u32,
+    /// Process that owns the region.
+    pub pid: u64,
+    /// Inode of the namespace in which `pid` is counted.
+    pub pid_namespace: u64,
+    /// Node, 1..=15.
+    pub node: u64,
+    /// Boot of the owner, never 0.
+    pub boot: u64,
+    /// Incarnation of the owner, never 0.
+    pub incarnation: u64,
+    /// Length of the ring in bytes.
+    pub ring_len: u64,
+    /// Offset of the control area.
+    pub control: u64,
+    /// Offset of the log area.
+    pub log: u64,
+    /// Length of the file.
+    pub file_len: u64,
+    /// 0.
+    pub reserved: [u64; 4],
+    /// 1: it is written once.
+    pub version: u32,
+    /// CRC-32C of all before.
+    pub crc: u32,
+}
+
+impl Line for NicHeader {}
+
+const _: () = assert!(size_of::<NicHeader>() == 128);
+const _: () = assert!(busy_of(NodeId(15)) + 128 <= CONTROL && HEADER_LEN <= CLOSED && CLOSED + 64 <= WORDS);
+
+impl NicHeader {
+    /// The header of a new region; `version` and `crc` are filled in when it is written.
+    pub(super) fn new(
+        node: NodeId,
+        boot: u64,
+        incarnation: u64,
+        ring_len: u64,
+        pid_namespace: u64,
+    ) -> NicHeader {
+        NicHeader {
+            magic: MAGIC,
+            format: FORMAT,
+            header_len: HEADER_LEN as u32,
+            pid: u64::from(std::process::id()),
+            pid_namespace,
+            node: u64::from(node.0),
+            boot,
+            incarnation,
+            ring_len,
+            control: CONTROL,
+            log: LOG,
+            file_len: file_len(ring_len),
+            reserved: [0; 4],
+            version: 0,
+            crc: 0,
+        }
+    }
+
+    /// The header in the first bytes of a file that is `len` bytes long. Every number in it has been checked.
+    pub(super) fn judge(words: &[u64; HEADER_LEN as usize / 8], len: u64) -> Result<NicHeader, RegionFault> {
+        let header =
+            NicHeader::read_from_bytes(words.as_bytes()).expect("the words are as long as the header");
+        // What another version wrote must be told before its CRC, which may stand elsewhere.
+        if header.magic != MAGIC {
+            return Err(RegionFault::Magic);
+        }
+        if header.format != FORMAT {
+            return Err(RegionFault::Format { found: header.format });
+        }
+        NicHeader::open(words).ok_or(RegionFault::Torn)?;
+        let is = |field, found: u64, right: bool| {
+            if right { Ok(()) } else { Err(RegionFault::Header { field, found }) }
+        };
+        is("header_len", u64::from(header.header_len), u64::from(header.header_len) == HEADER_LEN)?;
+        is("node", header.node, (1..=15).contains(&header.node))?;
+        is("boot", header.boot, header.boot != 0)?;
+        is("incarnation", header.incarnation, header.incarnation != 0)?;
+        is("ring_len", header.ring_len, is_ring_len(header.ring_len))?;
+        is("control", header.control, header.control == CONTROL)?;
+        is("log", header.log, header.log == LOG)?;
+        is("file_len", header.file_len, header.file_len == file_len(header.ring_len))?;
+        if len != header.file_len {
+            return Err(RegionFault::Length { len, expected: header.file_len });
+        }
+        Ok(header)
+    }
+
+    /// The node.
+    pub fn node_id(&self) -> NodeId {
+        NodeId(self.node as u8)
+    }
+}
+
+/// Whether nobody ever writes the word at `offset` of the first 64 KiB.
+pub(super) fn is_unused(offset: u64) -> bool {
+    let in_words = (WORDS..WORDS + 16 * 256).contains(&offset) && offset.is_multiple_of(128);
+    offset >= HEADER_LEN && offset != CLOSED && !in_words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(ring_len: u64) -> [u64; 16] {
+        let mut words = [0; 16];
+        NicHeader::new(NodeId(3), 5, 7, ring_len, 11).seal(&mut words, 1);
+        words
+    }
+
+    #[test]
+    fn a_header_is_read_back_and_has_these_bytes() {
+        let len = file_len(1 << 20);
+        let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 11);
+        header.pid = 0x1234;
+        let mut words = [0; 16];
+        header.seal(&mut words, 1);
+        let read = NicHeader::judge(&words, len).unwrap();
+        assert_eq!((read.node_id(), read.boot, read.incarnation), (NodeId(3), 5, 7));
+        let golden = [
+            0x6d65_6d68_732d_6c72,
+            0x0000_0080_0000_0001,
+            0x1234,
+            11,
+            3,
+            5,
+            7,
+            1 << 20,
+            0x1_0000,
+            0x2_0000,
+            0x13_0000,
+            0,
+            0,
+            0,
+            0,
+        ];
+        assert_eq!(words[..15], golden);
+        assert_eq!(words[15] & 0xffff_ffff, 1);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let good = sealed(1 << 20);
+        for bit in 0..128 * 8 {
+            let mut words = good;
+            words[bit / 64] ^= 1 << (bit % 64);
+            assert!(NicHeader::judge(&words, file_len(1 << 20)).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn sealed_nonsense_is_told_apart() {
+        let len = file_len(1 << 20);
+        assert!(matches!(NicHeader::judge(&[0; 16], len), Err(RegionFault::Magic)));
+        assert!(matches!(
+            NicHeader::judge(&sealed(1 << 20), len - 1),
+            Err(RegionFault::Length { expected, .. }) if expected == len
+        ));
+        let forged = |change: fn(&mut NicHeader)| {
+            let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 11);
+            change(&mut header);
+            let mut words = [0; 16];
+            header.seal(&mut words, 1);
+            NicHeader::judge(&words, len).map_err(|fault| fault.to_string())
+        };
+        assert!(forged(|_| ()).is_ok());
+        for change in [
+            (|h: &mut NicHeader| h.node = 16) as fn(&mut NicHeader),
+            |h| h.node = 0,
+            |h| h.ring_len = u64::MAX,
+            |h| h.ring_len = 3 << 20,
+            |h| h.file_len = u64::MAX,
+            |h| h.log += 8,
+            |h| h.control = 0,
+            |h| h.format = 2,
+            |h| h.header_len = 0,
+            |h| h.boot = 0,
+            |h| h.incarnation = 0,
+        ] {
+            assert!(forged(change).is_err());
+        }
+    }
+}

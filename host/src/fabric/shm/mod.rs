@@ -1,0 +1,26 @@
+//! Shared memory between the processes of one machine, with the manners of a NIC: one-sided, errors as completions.
+//!
+//! Each node has one region file, `<dir>/node-<id>.region`: a page of the software NIC, the control area, the log area.
+//! Peers map it and copy into it themselves, so a copy can only be fenced with the help of the writer (`fence`), of
+//! its end, or by ending it. A region never outlives its process: a dead one is replaced, never adopted.
+//! Put the directory on a tmpfs: on a disk the kernel's write-back makes page faults in the middle of a copy.
+
+mod acceptor;
+mod completions;
+mod error;
+mod fabric;
+mod fence;
+mod header;
+mod link;
+mod map;
+mod observe;
+mod os;
+mod process;
+mod region;
+
+pub use error::{RegionError, RegionFault};
+pub use fabric::{Areas, Options, STOP_IN_COPY, ShmFabric};
+pub use header::NicHeader;
+pub use map::Mapped;
+pub use observe::{Observed, Owner};
+pub use region::path_of;
