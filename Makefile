@@ -1,0 +1,57 @@
+# The few verbs people use. Everything is an ordinary cargo command; this file adds what must be there first.
+
+CARGO ?= cargo
+ARGS ?=
+SEEDS ?= 20000
+
+.PHONY: help demo test lint no-std sim acceptance bench doc setup
+
+help:
+	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
+	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
+	@echo 'make test         lints, the no_std proof, all tests'
+	@echo 'make sim          the simulator over SEEDS (20000) seeds'
+	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (an hour on two cores)'
+	@echo 'make bench        the figures of docs/benchmarks.md'
+	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
+
+demo: setup
+	$(CARGO) run --release --quiet --package ringleader --bin ringleader -- demo $(ARGS)
+
+test: setup lint no-std
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		$(CARGO) nextest run --workspace && $(CARGO) test --workspace --doc --quiet; \
+	else \
+		$(CARGO) test --workspace; \
+	fi
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
+
+# Fails to compile once anything in the core brings std along.
+no-std: setup
+	$(CARGO) build --quiet --manifest-path tests/no_std/Cargo.toml --target-dir target/no_std
+	$(CARGO) test --quiet --package ringleader-core --no-default-features
+
+sim: setup
+	$(CARGO) run --release --package ringleader-tests --bin sim -- --seeds $(SEEDS)
+
+acceptance: setup
+	$(CARGO) build --release --package ringleader
+	scripts/acceptance.sh
+
+bench: setup
+	$(CARGO) build --release --package ringleader
+	scripts/benchmarks.sh
+
+doc:
+	$(CARGO) doc --workspace --no-deps --open
+
+# Rust must be there (https://rustup.rs); a C compiler to link with is installed where that is possible.
+setup:
+	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust from https://rustup.rs' >&2; exit 1; }
+	@command -v cc >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
+		{ echo 'make: a C compiler (cc) is missing: install gcc' >&2; exit 1; }
