@@ -442,3 +442,150 @@ pub const fn request_of(peer: NodeId) -> u64 {
 pub const fn answer_of(peer: NodeId) -> u64 {
     control::ANSWERS + peer.0 as u64 * MAIL_LEN
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// The words of a line whose fields are all different, with version 7.
+    fn sealed<L: Line>(line: L) -> Vec<u64> {
+        let mut words = std::vec![0; L::WORDS];
+        line.seal(&mut words, 7);
+        assert_eq!(L::open(&words).map(|line| line.as_bytes().to_vec()), Some(words.as_bytes().to_vec()));
+        words
+    }
+
+    fn crc_of(words: &[u64]) -> u64 {
+        u64::from(crc::append(0, &words.as_bytes()[..words.len() * 8 - 4])) << 32
+    }
+
+    /// All words but the last as given, the last of version 7 and the CRC.
+    fn golden<L: Line>(line: L, words: &[u64]) {
+        let sealed = sealed(line);
+        let (last, body) = sealed.split_last().expect("a line has words");
+        let mut expected = words.to_vec();
+        expected.resize(body.len(), 0);
+        assert_eq!(body, expected);
+        assert_eq!(*last, 7 | crc_of(&sealed));
+    }
+
+    #[test]
+    fn golden_header() {
+        let header = Header {
+            magic: MAGIC,
+            layout: LAYOUT_VERSION,
+            flags: 2,
+            group_low: 3,
+            group_high: 4,
+            node: 5,
+            incarnation: 6,
+            boot: 7,
+            ring_len: 8,
+            max_entry: 9,
+            ..Header::default()
+        };
+        golden(header, &[0x6461656c676e6972, 1 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(sealed(header)[15] >> 32, 0x3679034c, "the CRC of these very bytes");
+    }
+
+    #[test]
+    fn golden_progress() {
+        let line = ProgressLine {
+            boot: 1,
+            liveness: 2,
+            promise: 3,
+            grant: 4,
+            applied: 5,
+            durable: 6,
+            hint_term: 7,
+            hint_index: 8,
+            flags: 9,
+            ..ProgressLine::default()
+        };
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn golden_leader_and_beat() {
+        let line = LeaderLine { term: 1, commit: 2, commit_index: 3, flags: 4, ..LeaderLine::default() };
+        golden(line, &[1, 2, 3, 4]);
+        let line = BeatLine {
+            leader: 1,
+            counter: 2,
+            commit: 3,
+            commit_index: 4,
+            matched: 5,
+            flags: 6,
+            ..BeatLine::default()
+        };
+        golden(line, &[1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn golden_mailboxes() {
+        let line = RequestLine {
+            from_boot: 1,
+            to_boot: 2,
+            to_incarnation: 3,
+            sequence: 4,
+            term: 5,
+            last_term: 6,
+            last_index: 7,
+            hash: 8,
+            qp_numbers: 9,
+            qp_epoch: 10,
+            kind: 11,
+            qp_state: 12,
+            ..RequestLine::default()
+        };
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10 | 11 << 32 | 12 << 40]);
+        let line = AnswerLine {
+            from_boot: 1,
+            to_boot: 2,
+            sequence: 3,
+            promise: 4,
+            last_term: 5,
+            last_index: 6,
+            last_position: 7,
+            anchor_term: 8,
+            anchor_index: 9,
+            anchor_position: 10,
+            applied: 11,
+            durable: 12,
+            qp_numbers: 13,
+            qp_epoch: 14,
+            anchor_chain: 15,
+            verdict: 16,
+            qp_state: 17,
+            ..AnswerLine::default()
+        };
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 | 15 << 32, 16 | 17 << 8]);
+    }
+
+    #[test]
+    fn golden_configuration() {
+        let mut block =
+            ConfigBlock { group_low: 1, group_high: 2, index: 3, term: 4, ..ConfigBlock::default() };
+        block.members[1] = MemberRecord { incarnation: 5, node: 6, role: 2, reserved: [0; 6] };
+        golden(block, &[1, 2, 3, 4, 0, 0, 5, 6 | 2 << 8]);
+    }
+
+    #[test]
+    fn a_line_nobody_wrote_or_with_any_bit_flipped_is_none() {
+        assert_eq!(LeaderLine::open(&[0; 8]), None);
+        let words = sealed(LeaderLine { term: 1, ..LeaderLine::default() });
+        for bit in 0..512 {
+            let mut flipped = words.clone();
+            flipped[bit / 64] ^= 1 << (bit % 64);
+            assert_eq!(LeaderLine::open(&flipped), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn places_are_as_documented() {
+        assert_eq!((request_of(NodeId(1)), answer_of(NodeId(2))), (1216, 4480));
+        assert_eq!(log::len(MIN_RING_LEN), 64 * 1024 + 512 * 1024);
+    }
+}
