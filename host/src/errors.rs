@@ -1,7 +1,9 @@
 //! One small error a call. Each says in one line what is wrong with what.
 
-use std::path::PathBuf;
+use std::error::Error;
 use std::{fmt, io};
+
+use crate::fabric::shm::RegionError;
 
 /// Why a node could not be opened.
 #[derive(Debug)]
@@ -9,35 +11,50 @@ use std::{fmt, io};
 pub enum OpenError {
     /// An option has a value that cannot be. The text names both.
     Option(String),
-    /// The region file could not be made, or its directory.
-    Region {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    /// The region file could not be made.
+    Region(RegionError),
     /// The agent's thread could not be started or pinned.
     Thread(io::Error),
+    /// The system gives no random numbers.
+    Random(io::Error),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Option(what) => f.write_str(what),
-            OpenError::Region { path, error } => write!(f, "{}: {error}", path.display()),
+            OpenError::Region(error) => error.fmt(f),
             OpenError::Thread(error) => write!(f, "agent thread: {error}"),
+            OpenError::Random(error) => write!(f, "random numbers: {error}"),
         }
     }
 }
 
-impl std::error::Error for OpenError {}
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            OpenError::Option(_) => None,
+            // It is shown as this error: its source is the next to be told.
+            OpenError::Region(error) => error.source(),
+            OpenError::Thread(error) | OpenError::Random(error) => Some(error),
+        }
+    }
+}
+
+impl From<RegionError> for OpenError {
+    fn from(error: RegionError) -> OpenError {
+        OpenError::Region(error)
+    }
+}
 
 /// Why a group did not form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FormError {
-    /// This node is in a group already.
-    Formed,
+    /// This node is in a group already, or was asked to form one before.
+    NotFresh,
+    /// A member refused: it is in another group, or is part of another forming.
+    Refused,
     /// Not all members answered in time. Forming goes on: wait for [`crate::Status::formed`], or call again.
     Timeout,
     /// The node is closed.
@@ -47,14 +64,15 @@ pub enum FormError {
 impl fmt::Display for FormError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FormError::Formed => "the node is in a group already",
+            FormError::NotFresh => "the node is in a group already, or was asked to form one before",
+            FormError::Refused => "a member refused: it is in another group, or part of another forming",
             FormError::Timeout => "not all members answered in time",
             FormError::Closed => "the node is closed",
         })
     }
 }
 
-impl std::error::Error for FormError {}
+impl Error for FormError {}
 
 /// Why a proposal was not even taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +99,7 @@ impl fmt::Display for SubmitError {
     }
 }
 
-impl std::error::Error for SubmitError {}
+impl Error for SubmitError {}
 
 /// Why a measurement ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +132,7 @@ impl fmt::Display for MeasureError {
     }
 }
 
-impl std::error::Error for MeasureError {}
+impl Error for MeasureError {}
 
 /// Why a node did not end cleanly.
 #[derive(Debug)]
@@ -123,21 +141,22 @@ pub enum CloseError {
     /// The agent's thread panicked, or the application in it.
     Panicked,
     /// The region file could not be removed.
-    Region {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    Region(RegionError),
 }
 
 impl fmt::Display for CloseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CloseError::Panicked => f.write_str("the agent thread panicked"),
-            CloseError::Region { path, error } => write!(f, "{}: {error}", path.display()),
+            CloseError::Region(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for CloseError {}
+impl Error for CloseError {}
+
+impl From<RegionError> for CloseError {
+    fn from(error: RegionError) -> CloseError {
+        CloseError::Region(error)
+    }
+}
