@@ -1,0 +1,306 @@
+//! The agent: one thread that runs a replica, a fabric and an application to completion, round after round.
+//!
+//! Every round reaps completions, takes proposals, lets the core look at its memory, tells the application, applies, and
+//! posts what the core wants: in this order, so that the application hears of a commit before the beat that spreads it
+//! is posted. Nothing is allocated between a proposal and its commit; other threads are reached through lanes, a
+//! channel that is only looked at, and atomics.
+
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+use ringleader_core::event::Event;
+use ringleader_core::mem::Memory;
+use ringleader_core::proposer::Role as CoreRole;
+use ringleader_core::replica::{ProposeError, Replica};
+use ringleader_core::types::{Epoch, Instant, NodeId};
+use ringleader_core::verb::{Class, Completion, RequestId, Status as VerbStatus};
+use tracing::{debug, error, info, trace, warn};
+
+use crate::app::StateMachine;
+use crate::clock;
+use crate::command::Command;
+use crate::errors::FormError;
+use crate::events::{Events, TimedEvent};
+use crate::fabric::Fabric;
+use crate::idle::{Idle, Idler};
+use crate::lanes::{Lanes, Refusal};
+use crate::measure::Measuring;
+use crate::shared::Shared;
+use crate::status::{FollowerState, FollowerWords, Role, Words};
+use zerocopy::FromZeros;
+
+/// Completions taken at once.
+const REAP: usize = 64;
+/// Proposals taken of one lane in one round.
+const PROPOSE: usize = 64;
+/// Entries applied in one round, and how many of them between two looks at the clock.
+const APPLY: usize = 1024;
+const APPLY_BETWEEN: usize = 16;
+/// A round applies no longer than this: beats wait meanwhile.
+const APPLY_NS: u64 = 500_000;
+/// The status is posted at most this often while there is work.
+const POST_STATUS_NS: u64 = 20_000;
+
+/// See the head of this file.
+pub(crate) struct Agent<M: Memory, F, S> {
+    pub(crate) replica: Replica<M>,
+    pub(crate) fabric: F,
+    pub(crate) node: NodeId,
+    /// Nodes of the group, this one included.
+    pub(crate) members: usize,
+    pub(crate) max_payload: usize,
+    pub(crate) measuring: Option<Measuring>,
+    pub(crate) done: [Completion; REAP],
+    machine: S,
+    lanes: Lanes,
+    commands: Receiver<Command>,
+    events: Events,
+    shots: fn(&F) -> u64,
+    shared: Arc<Shared>,
+    /// Whom proposals are sent to that this node cannot take.
+    leader: Option<u8>,
+    form_refusals: u64,
+    status_is_old: bool,
+    status_posted: Instant,
+}
+
+/// What an agent is made of.
+pub(crate) struct Parts<M: Memory, F, S> {
+    pub(crate) node: NodeId,
+    pub(crate) members: usize,
+    pub(crate) replica: Replica<M>,
+    pub(crate) fabric: F,
+    pub(crate) machine: S,
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) events: Events,
+    /// Writers that the fabric shot.
+    pub(crate) shots: fn(&F) -> u64,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Whoever waits for an outcome learns that none will come, also when the application panics.
+struct CloseOnDrop(Arc<Shared>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
+    pub(crate) fn new(parts: Parts<M, F, S>) -> Agent<M, F, S> {
+        let id = RequestId { peer: NodeId::NOBODY, class: Class::Connect, epoch: Epoch(0), number: 0 };
+        let mut agent = Agent {
+            max_payload: parts.shared.max_payload,
+            replica: parts.replica,
+            fabric: parts.fabric,
+            node: parts.node,
+            members: parts.members,
+            measuring: None,
+            done: [Completion { id, status: VerbStatus::Failed, value: 0 }; REAP],
+            machine: parts.machine,
+            lanes: Lanes::new(),
+            commands: parts.commands,
+            events: parts.events,
+            shots: parts.shots,
+            shared: parts.shared,
+            leader: None,
+            form_refusals: 0,
+            status_is_old: true,
+            status_posted: Instant(0),
+        };
+        agent.post_status(clock::now());
+        agent
+    }
+
+    /// Runs until it is told to end; gives the fabric back, which still has the region.
+    pub(crate) fn run(mut self, idle: Idle) -> F {
+        let guard = CloseOnDrop(Arc::clone(&self.shared));
+        let mut idler = Idler::new(idle);
+        while self.take_commands() {
+            let now = clock::now();
+            let mut progress = self.reap(now);
+            progress |= self.take_proposals(now);
+            self.replica.handle_tick(now);
+            progress |= self.tell(now);
+            progress |= self.apply(now);
+            progress |= self.post_verbs();
+            if self.measuring.is_some() {
+                self.measure_once();
+                progress = true;
+            }
+            self.status_is_old |= progress;
+            if self.status_is_old && (!progress || now.since(self.status_posted) >= POST_STATUS_NS) {
+                self.post_status(now);
+            }
+            if progress {
+                idler.reset();
+            } else {
+                idler.wait(now, self.replica.poll_timeout());
+            }
+        }
+        drop(guard);
+        self.lanes.close();
+        self.fabric
+    }
+
+    /// Serves the channel; false when the agent is to end.
+    fn take_commands(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Lane(end)) => self.lanes.add(end),
+                Ok(Command::Form { group, reply }) => self.form(group, &reply),
+                Ok(Command::Measure { samples, size, reply }) => self.start_measuring(samples, size, reply),
+                Ok(Command::Close) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    fn form(&mut self, group: u128, reply: &Sender<Result<(), FormError>>) {
+        let begun = self.replica.form(clock::now(), group).map_err(|_| FormError::NotFresh);
+        // Who asked may have stopped waiting.
+        let _ = reply.send(begun);
+    }
+
+    /// Whether this node leads now.
+    pub(crate) fn leads(&self) -> bool {
+        self.replica.status().role == CoreRole::Leader
+    }
+
+    fn reap(&mut self, now: Instant) -> bool {
+        let count = self.fabric.reap(&mut self.done);
+        for done in &self.done[..count] {
+            self.replica.handle_completion(now, *done);
+        }
+        count > 0
+    }
+
+    fn take_proposals(&mut self, now: Instant) -> bool {
+        let replica = &mut self.replica;
+        let moved = self.lanes.propose(PROPOSE, self.leader, |payload| match replica.propose(now, payload) {
+            Ok(ticket) => Ok((ticket.term, ticket.index)),
+            Err(ProposeError::NotLeader { leader }) => Err(Refusal::NotLeader(named(leader))),
+            Err(ProposeError::Full) => Err(Refusal::Full),
+            Err(error) => unreachable!("a handle takes no payload that fits no entry: {error:?}"),
+        });
+        moved > 0
+    }
+
+    /// Tells the application's threads what happened.
+    pub(crate) fn tell(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(event) = self.replica.poll_event() {
+            any = true;
+            self.handle_event(now, event);
+        }
+        any
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Committed { term, index, position } => {
+                trace!(%term, %index, %position, "committed");
+                self.lanes.committed(term, index);
+                if let Some(measuring) = &mut self.measuring {
+                    measuring.handle_commit(term, index);
+                }
+            }
+            Event::GaveUp { term, reason } => {
+                info!(%term, ?reason, "gave up the lead");
+                self.lanes.gave_up(term);
+                if let Some(measuring) = &mut self.measuring {
+                    measuring.handle_gave_up();
+                }
+            }
+            Event::Promised { promise } => {
+                debug!(%promise, "promised");
+                self.leader = named(promise.node());
+            }
+            Event::Elected { term } => {
+                info!(%term, "leads");
+                self.leader = Some(self.node.0);
+            }
+            Event::FormRefused => {
+                warn!("a node refused to form a group with this one");
+                self.form_refusals += 1;
+            }
+            Event::Formed { group } => info!(group = format_args!("{group:032x}"), "formed"),
+            Event::Abort { writer } => {
+                error!(%writer, "a writer could not be fenced in time: the process ends, which is a fence");
+                process::abort();
+            }
+            Event::Stuck { position } => warn!(%position, "the log cannot be applied any further"),
+            Event::Behind { node } => warn!(%node, "a follower fell below the ring and stays behind"),
+            Event::Forgetful { node } => warn!(%node, "a node came back without its memory and is kept out"),
+            other => debug!(event = ?other),
+        }
+        self.events.push(TimedEvent { at_ns: now.0, event });
+    }
+
+    fn apply(&mut self, now: Instant) -> bool {
+        for count in 0..APPLY {
+            if count > 0 && count % APPLY_BETWEEN == 0 && clock::now().since(now) > APPLY_NS {
+                return true;
+            }
+            if !self.replica.apply(|entry| self.machine.apply(entry)) {
+                return count > 0;
+            }
+        }
+        true
+    }
+
+    pub(crate) fn post_verbs(&mut self) -> bool {
+        let mut any = false;
+        while let Some(verb) = self.replica.poll_verb() {
+            any = true;
+            self.fabric.post(&verb);
+        }
+        any
+    }
+
+    fn post_status(&mut self, now: Instant) {
+        let status = self.replica.status();
+        let mut words = Words::new_zeroed();
+        words.formed = u64::from(status.group != 0);
+        words.group_low = status.group as u64;
+        words.group_high = (status.group >> 64) as u64;
+        words.role = match status.role {
+            CoreRole::Leader => Role::Leader,
+            CoreRole::Candidate => Role::Candidate,
+            // It has given up, and takes no proposals any more.
+            CoreRole::Yielding | CoreRole::Follower => Role::Follower,
+        } as u64;
+        words.term = status.promise.term().0;
+        words.leader = u64::from(status.leader.0);
+        words.commit_index = status.commit_index.0;
+        words.commit_position = status.commit.0;
+        words.applied_index = status.applied.index.0;
+        words.applied_position = status.applied.position.0;
+        words.end_position = status.end.position.0;
+        words.form_refusals = self.form_refusals;
+        words.events_dropped = self.events.dropped();
+        words.shots = (self.shots)(&self.fabric);
+        let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());
+        for (node, follower) in followers {
+            let Some(follower) = follower else { continue };
+            words.followers[node] = FollowerWords {
+                known: 1,
+                state: FollowerState::from(follower.state) as u64,
+                matched_position: follower.matched.0,
+                applied_position: follower.applied.0,
+                counts: u64::from(follower.counts),
+            };
+        }
+        self.shared.board.post(&words);
+        self.status_is_old = false;
+        self.status_posted = now;
+    }
+}
+
+/// A node id as the library shows it.
+fn named(node: NodeId) -> Option<u8> {
+    (node != NodeId::NOBODY).then_some(node.0)
+}

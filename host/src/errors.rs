@@ -1,0 +1,162 @@
+//! One small error a call. Each says in one line what is wrong with what.
+
+use std::error::Error;
+use std::{fmt, io};
+
+use crate::fabric::shm::RegionError;
+
+/// Why a node could not be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An option has a value that cannot be. The text names both.
+    Option(String),
+    /// The region file could not be made.
+    Region(RegionError),
+    /// The agent's thread could not be started or pinned.
+    Thread(io::Error),
+    /// The system gives no random numbers.
+    Random(io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Option(what) => f.write_str(what),
+            OpenError::Region(error) => error.fmt(f),
+            OpenError::Thread(error) => write!(f, "agent thread: {error}"),
+            OpenError::Random(error) => write!(f, "random numbers: {error}"),
+        }
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            OpenError::Option(_) => None,
+            // It is shown as this error: its source is the next to be told.
+            OpenError::Region(error) => error.source(),
+            OpenError::Thread(error) | OpenError::Random(error) => Some(error),
+        }
+    }
+}
+
+impl From<RegionError> for OpenError {
+    fn from(error: RegionError) -> OpenError {
+        OpenError::Region(error)
+    }
+}
+
+/// Why a group did not form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FormError {
+    /// This node is in a group already, or was asked to form one before.
+    NotFresh,
+    /// A member refused: it is in another group, or is part of another forming.
+    Refused,
+    /// Not all members answered in time. Forming goes on: wait for [`crate::Status::formed`], or call again.
+    Timeout,
+    /// The node is closed.
+    Closed,
+}
+
+impl fmt::Display for FormError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FormError::NotFresh => "the node is in a group already, or was asked to form one before",
+            FormError::Refused => "a member refused: it is in another group, or part of another forming",
+            FormError::Timeout => "not all members answered in time",
+            FormError::Closed => "the node is closed",
+        })
+    }
+}
+
+impl Error for FormError {}
+
+/// Why a proposal was not even taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The lane to the agent is full: poll for outcomes and try again.
+    Full,
+    /// The payload does not fit into an entry.
+    TooLarge {
+        /// The largest that does, in bytes.
+        max: usize,
+    },
+    /// The node is closed.
+    Closed,
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubmitError::Full => f.write_str("the lane to the agent is full"),
+            SubmitError::TooLarge { max } => write!(f, "a payload of more than {max} bytes fits no entry"),
+            SubmitError::Closed => f.write_str("the node is closed"),
+        }
+    }
+}
+
+impl Error for SubmitError {}
+
+/// Why a measurement ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// The node does not lead, or lost the lead meanwhile.
+    NotLeader,
+    /// Another measurement runs.
+    Busy,
+    /// The payload does not fit into an entry.
+    TooLarge {
+        /// The largest that does, in bytes.
+        max: usize,
+    },
+    /// Nothing was committed or written for too long.
+    Timeout,
+    /// The node is closed.
+    Closed,
+}
+
+impl fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MeasureError::NotLeader => f.write_str("the node does not lead"),
+            MeasureError::Busy => f.write_str("another measurement runs"),
+            MeasureError::TooLarge { max } => write!(f, "a payload of more than {max} bytes fits no entry"),
+            MeasureError::Timeout => f.write_str("nothing was committed for too long"),
+            MeasureError::Closed => f.write_str("the node is closed"),
+        }
+    }
+}
+
+impl Error for MeasureError {}
+
+/// Why a node did not end cleanly.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// The agent's thread panicked, or the application in it.
+    Panicked,
+    /// The region file could not be removed.
+    Region(RegionError),
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::Panicked => f.write_str("the agent thread panicked"),
+            CloseError::Region(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for CloseError {}
+
+impl From<RegionError> for CloseError {
+    fn from(error: RegionError) -> CloseError {
+        CloseError::Region(error)
+    }
+}

@@ -1,0 +1,241 @@
+//! Commit latency beside its floor: in the leader's own agent, with one proposal outstanding.
+//!
+//! A sample has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go on
+//! between samples. The floor is the same bytes written to the same followers by bare writes of the same fabric,
+//! awaited until a majority has them; it is taken before and after, because a shared machine changes under one's feet.
+
+use std::sync::mpsc::Sender;
+
+use hdrhistogram::Histogram;
+use ringleader_core::entry::slot_len;
+use ringleader_core::mem::Memory;
+use ringleader_core::replica::ProposeError;
+use ringleader_core::types::{Index, Instant, MAX_NODES, NodeId, Term};
+use ringleader_core::verb::{Status, Verb};
+
+use crate::agent::Agent;
+use crate::app::StateMachine;
+use crate::clock;
+use crate::errors::MeasureError;
+use crate::fabric::Fabric;
+
+/// Latencies of one closed loop with one proposal outstanding, and of the bare writes under it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Measurement {
+    /// From `propose` to committed, in the leader's agent, in nanoseconds.
+    pub commit_ns: Histogram<u64>,
+    /// The same bytes written to the same followers by bare fabric writes, until a majority has them, in nanoseconds:
+    /// half of the samples were taken before the commits, half after.
+    pub floor_ns: Histogram<u64>,
+}
+
+/// Latencies up to this are told apart; a sample above it counts as this.
+const HIGHEST_NS: u64 = 60_000_000_000;
+/// Looks at the fabric in one sample before the agent's other duties get their turn.
+const PATIENCE: u32 = 2_000;
+/// A measurement without a new sample for this long has failed.
+const STALLED_NS: u64 = 5_000_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    FloorBefore,
+    Commit,
+    FloorAfter,
+}
+
+/// A measurement under way.
+pub(crate) struct Measuring {
+    phase: Phase,
+    /// Still to take in this phase.
+    left: usize,
+    samples: usize,
+    payload: Box<[u8]>,
+    /// The proposal on its way, and when it was made. Outside the commit phase it only gives the floor something to write.
+    outstanding: Option<(Term, Index, Instant)>,
+    sampled_at: Instant,
+    result: Measurement,
+    reply: Sender<Result<Measurement, MeasureError>>,
+}
+
+impl Measuring {
+    /// A commit was reported: the proposal on its way may be among it.
+    #[inline]
+    pub(crate) fn handle_commit(&mut self, term: Term, index: Index) {
+        if let Some((of, wanted, since)) = self.outstanding
+            && of == term
+            && wanted <= index
+        {
+            let now = clock::now();
+            self.outstanding = None;
+            if self.phase == Phase::Commit {
+                self.result.commit_ns.saturating_record(now.since(since));
+                self.sampled(now);
+            }
+        }
+    }
+
+    /// The lead is lost.
+    pub(crate) fn handle_gave_up(&mut self) {
+        self.outstanding = None;
+    }
+
+    fn sampled(&mut self, now: Instant) {
+        self.sampled_at = now;
+        self.left -= 1;
+        while self.left == 0 && self.phase != Phase::FloorAfter {
+            (self.phase, self.left) = match self.phase {
+                Phase::FloorBefore => (Phase::Commit, self.samples),
+                Phase::Commit | Phase::FloorAfter => (Phase::FloorAfter, self.samples.div_ceil(2)),
+            };
+        }
+    }
+}
+
+impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
+    pub(crate) fn start_measuring(
+        &mut self,
+        samples: usize,
+        size: usize,
+        reply: Sender<Result<Measurement, MeasureError>>,
+    ) {
+        let histogram = || Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("these bounds are valid");
+        let refused = if self.measuring.is_some() {
+            Some(MeasureError::Busy)
+        } else if size > self.max_payload {
+            Some(MeasureError::TooLarge { max: self.max_payload })
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            // Who asked may have stopped waiting.
+            let _ = reply.send(Err(error));
+            return;
+        }
+        let samples = samples.max(1);
+        self.measuring = Some(Measuring {
+            phase: Phase::FloorBefore,
+            left: samples.div_ceil(2),
+            samples,
+            payload: vec![0; size].into_boxed_slice(),
+            outstanding: None,
+            sampled_at: clock::now(),
+            result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
+            reply,
+        });
+    }
+
+    /// Takes one sample, or goes on waiting for it.
+    pub(crate) fn measure_once(&mut self) {
+        let Some(mut measuring) = self.measuring.take() else { return };
+        let mut end = Ok(true);
+        if measuring.phase != Phase::Commit && measuring.outstanding.is_none() {
+            end = self.sample_floor(&mut measuring);
+        }
+        // No sample: the leader has not made an entry of that length yet, or the last one lies across the ring's end.
+        if measuring.phase == Phase::Commit || end == Ok(false) {
+            end = self.propose_sample(&mut measuring);
+        }
+        let waits = measuring.outstanding.is_some();
+        self.measuring = Some(measuring);
+        if waits {
+            self.await_commit();
+        }
+        let Some(measuring) = &self.measuring else { return };
+        let stalled = clock::now().since(measuring.sampled_at) > STALLED_NS;
+        let end = match end {
+            Err(error) => Err(error),
+            Ok(_) if stalled => Err(MeasureError::Timeout),
+            Ok(_) if measuring.left == 0 => Ok(measuring.result.clone()),
+            Ok(_) => return,
+        };
+        // Who asked may have stopped waiting.
+        let _ = measuring.reply.send(end);
+        self.measuring = None;
+    }
+
+    /// Makes the next proposal unless one is on its way.
+    fn propose_sample(&mut self, measuring: &mut Measuring) -> Result<bool, MeasureError> {
+        if measuring.outstanding.is_some() {
+            return Ok(true);
+        }
+        let since = clock::now();
+        match self.replica.propose(since, &measuring.payload) {
+            Ok(ticket) => {
+                measuring.outstanding = Some((ticket.term, ticket.index, since));
+                Ok(true)
+            }
+            Err(ProposeError::NotLeader { .. }) => Err(MeasureError::NotLeader),
+            // No room until followers were seen to have applied: the next round may find some.
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// The inner loop: tell, post, reap, and nothing else, until the commit or until patience ends.
+    fn await_commit(&mut self) {
+        for _ in 0..PATIENCE {
+            self.post_verbs();
+            let count = self.fabric.reap(&mut self.done);
+            if count > 0 {
+                let now = clock::now();
+                for done in &self.done[..count] {
+                    self.replica.handle_completion(now, *done);
+                }
+                self.tell(now);
+            }
+            if self.measuring.as_ref().is_none_or(|measuring| measuring.outstanding.is_none()) {
+                return;
+            }
+        }
+    }
+
+    /// Writes the last entry once more to every follower in window, and waits until enough have it for a majority with
+    /// the leader's own copy; then, untimed, for the others. False when there was nothing to write.
+    fn sample_floor(&mut self, measuring: &mut Measuring) -> Result<bool, MeasureError> {
+        let len = slot_len(measuring.payload.len());
+        let mut verbs = [None::<Verb>; MAX_NODES + 1];
+        let mut written = 0;
+        for peer in 1..=MAX_NODES as u8 {
+            verbs[usize::from(peer)] = self.replica.probe_write(NodeId(peer), len);
+            written += usize::from(verbs[usize::from(peer)].is_some());
+        }
+        let enough = self.members / 2;
+        let (mut ended, mut good, mut elapsed) = (0, 0, None);
+        let since = clock::now();
+        for verb in verbs.iter().flatten() {
+            self.fabric.post(verb);
+        }
+        for _ in 0..PATIENCE {
+            let count = self.fabric.reap(&mut self.done);
+            for done in &self.done[..count] {
+                // A straggler of a sample that ran out of patience is none of this one.
+                if verbs[done.id.peer.slot() & MAX_NODES].is_some_and(|verb| verb.id() == done.id) {
+                    ended += 1;
+                    good += usize::from(done.status == Status::Success);
+                }
+            }
+            if elapsed.is_none() && good >= enough {
+                elapsed = Some(clock::now().since(since));
+            }
+            if count > 0 {
+                let now = clock::now();
+                for done in &self.done[..count] {
+                    self.replica.handle_completion(now, *done);
+                }
+            }
+            if ended >= written {
+                break;
+            }
+        }
+        match elapsed {
+            Some(ns) if written >= enough && enough > 0 => {
+                measuring.result.floor_ns.saturating_record(ns);
+                measuring.sampled(clock::now());
+                Ok(true)
+            }
+            _ if !self.leads() => Err(MeasureError::NotLeader),
+            // A follower is on its way back into the window: a later round finds it there.
+            _ => Ok(written > 0),
+        }
+    }
+}

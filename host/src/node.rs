@@ -1,0 +1,227 @@
+//! A node as the application holds it: opens the region, starts the agent, ends both.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ringleader_core::entry;
+use ringleader_core::mem::{Area, Areas};
+use ringleader_core::replica::{self, Replica};
+use ringleader_core::types::{Boot, Incarnation, NodeId};
+use rtrb::Consumer;
+use tracing::{info_span, warn};
+
+use crate::agent::{Agent, Parts};
+use crate::app::StateMachine;
+use crate::command::Command;
+use crate::errors::{CloseError, FormError, MeasureError, OpenError};
+use crate::events::{self, TimedEvent};
+use crate::fabric::shm::{self, Mapped, RegionError, ShmFabric};
+use crate::handle::Handle;
+use crate::measure::Measurement;
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::status::{Board, Status};
+use crate::{clock, lane, pin};
+
+/// One replica: its region, and the thread that serves it.
+///
+/// Closed when it is dropped; [`Node::close`] also says how that went.
+#[derive(Debug)]
+pub struct Node {
+    options: Options,
+    /// The id of the group that it forms if it is told to: always the same, however often it is told.
+    group: u128,
+    shared: Arc<Shared>,
+    commands: Sender<Command>,
+    events: Mutex<Consumer<TimedEvent>>,
+    thread: Option<JoinHandle<Result<(), RegionError>>>,
+}
+
+impl Node {
+    /// Makes the region and starts the agent's thread. The node waits for [`Node::form`], on this node or another.
+    pub fn open(options: Options, machine: impl StateMachine) -> Result<Node, OpenError> {
+        options.check()?;
+        let (node, ring_len) = (NodeId(options.node), options.ring_len);
+        options.pin.map_or(Ok(()), pin::check).map_err(OpenError::Thread)?;
+        let mut words = [0; 5];
+        for word in &mut words {
+            *word = random_word().map_err(OpenError::Random)?;
+        }
+        let [boot, incarnation, seed, low, high] = words;
+        let (fabric, areas) = ShmFabric::create(&shm::Options {
+            dir: &options.dir,
+            node,
+            boot: Boot(boot),
+            incarnation: Incarnation(incarnation),
+            ring_len,
+            // The core aborts at its limit: a stopped writer is shot well before.
+            fence_limit_ns: options.timing.fence_limit_ns / 4,
+        })?;
+        let replica = Replica::new(
+            replica::Options {
+                node,
+                peers: options.peers(),
+                ring_len,
+                max_entry: options.max_entry(),
+                timing: options.timing,
+                quorum: options.quorum,
+                incarnation: Incarnation(incarnation),
+                boot: Boot(boot),
+                seed,
+            },
+            Areas {
+                control: Area::new(areas.control),
+                log: Area::new(areas.log),
+                staging: Area::new(areas.staging),
+            },
+            clock::now(),
+        )
+        .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
+        let max_payload = entry::max_payload(options.max_entry());
+        let shared = Arc::new(Shared { closed: AtomicBool::new(false), board: Board::new(), max_payload });
+        let (commands, receiver) = mpsc::channel();
+        let (events, consumer) = events::events();
+        let parts = Parts {
+            node,
+            members: options.members.len(),
+            replica,
+            fabric,
+            machine,
+            commands: receiver,
+            events,
+            shots: ShmFabric::shots,
+            shared: Arc::clone(&shared),
+        };
+        let thread = start(parts, &options)?;
+        let group = u128::from(high) << 64 | u128::from(low);
+        Ok(Node { options, group, shared, commands, events: Mutex::new(consumer), thread: Some(thread) })
+    }
+
+    /// Forms the group of all members: on one node, once. Waits until this node is in it; the others follow.
+    ///
+    /// All members must be open, fresh, and reachable; until then this goes on trying, also after a timeout.
+    pub fn form(&self, timeout: Duration) -> Result<(), FormError> {
+        let deadline = Instant::now() + timeout;
+        let refusals = self.status().form_refusals;
+        let (reply, answer) = mpsc::channel();
+        self.commands.send(Command::Form { group: self.group, reply }).map_err(|_| FormError::Closed)?;
+
+        answer.recv().map_err(|_| FormError::Closed)??;
+        loop {
+            let status = self.status();
+            if status.formed {
+                return Ok(());
+            }
+            if status.form_refusals > refusals {
+                return Err(FormError::Refused);
+            }
+            if Instant::now() >= deadline {
+                return Err(FormError::Timeout);
+            }
+            if self.shared.closed.load(Ordering::Relaxed) {
+                return Err(FormError::Closed);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A new lane to the agent.
+    pub fn handle(&self) -> Handle {
+        let (handle, agent) = lane::lane();
+        // When the agent has ended its end of the lane is dropped here, and the handle finds itself closed.
+        let _ = self.commands.send(Command::Lane(agent));
+        Handle::new(handle, Arc::clone(&self.shared))
+    }
+
+    /// A snapshot, at most some tens of microseconds old. No lock, and nothing that the agent would wait for.
+    pub fn status(&self) -> Status {
+        self.shared.board.read().status(self.options.node)
+    }
+
+    /// The next event that nobody took yet. For one consumer; when it is too slow events are dropped and counted in
+    /// [`Status::events_dropped`], commits first.
+    pub fn next_event(&self) -> Option<TimedEvent> {
+        // A consumer that panicked left the queue as it was.
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).pop().ok()
+    }
+
+    /// Measures commit latency with `samples` payloads of `size` bytes, one at a time, and the floor under it, as many.
+    ///
+    /// Only on the leader. The payloads, all zeros, become entries like all others and are applied on every node; no
+    /// proposal of a handle is served meanwhile.
+    pub fn measure(&self, samples: usize, size: usize) -> Result<Measurement, MeasureError> {
+        let (reply, answer) = mpsc::channel();
+        let command = Command::Measure { samples, size, reply };
+        self.commands.send(command).map_err(|_| MeasureError::Closed)?;
+        answer.recv().map_err(|_| MeasureError::Closed)?
+    }
+
+    /// What it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Ends the agent and waits for it; drops the application; removes the region unless `keep_region` is set.
+    ///
+    /// Proposals on their way end [`crate::Outcome::Unknown`]. The other nodes notice as if the process had died.
+    pub fn close(mut self) -> Result<(), CloseError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), CloseError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // Fails when the agent has ended already.
+        let _ = self.commands.send(Command::Close);
+        match thread.join() {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(CloseError::Panicked),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            warn!(node = self.options.node, %error, "did not close cleanly");
+        }
+    }
+}
+
+/// Starts the agent's thread.
+fn start<S: StateMachine>(
+    parts: Parts<Mapped, ShmFabric, S>,
+    options: &Options,
+) -> Result<JoinHandle<Result<(), RegionError>>, OpenError> {
+    let (pin, idle, keep_region, node) = (options.pin, options.idle, options.keep_region, options.node);
+    thread::Builder::new()
+        .name(format!("ringleader-{node}"))
+        .spawn(move || {
+            let _span = info_span!("node", id = node).entered();
+            if let Some(core) = pin
+                && let Err(error) = pin::pin(core)
+            {
+                warn!(%error, "runs unpinned");
+            }
+            let fabric = Agent::new(parts).run(idle);
+            if keep_region { Ok(()) } else { fabric.unlink() }
+        })
+        .map_err(OpenError::Thread)
+}
+
+/// A random word that is not 0.
+fn random_word() -> io::Result<u64> {
+    let mut source = File::open("/dev/urandom")?;
+    loop {
+        let mut bytes = [0; 8];
+        source.read_exact(&mut bytes)?;
+        let word = u64::from_ne_bytes(bytes);
+        if word != 0 {
+            return Ok(word);
+        }
+    }
+}

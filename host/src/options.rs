@@ -1,0 +1,125 @@
+//! What a node is opened with.
+
+use std::path::PathBuf;
+
+use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
+use ringleader_core::proposer::Quorum;
+use ringleader_core::timing::Timing;
+use ringleader_core::types::{MAX_NODES, NodeId};
+
+use crate::errors::OpenError;
+use crate::idle::Idle;
+
+/// What a node is opened with. [`Options::new`] fills in the defaults.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Directory with the region files of all nodes, `node-<id>.region`; made when it is missing. Best on a tmpfs.
+    pub dir: PathBuf,
+    /// This node, 1..=15.
+    pub node: u8,
+    /// All nodes of the group, this one included; the same on all nodes.
+    pub members: Vec<u8>,
+    /// Bytes of the ring, a power of two, at least 512 KiB; the same on all nodes. An entry, with its 32 bytes of header
+    /// and 8 of tail, may have an eighth of it.
+    pub ring_len: u64,
+    /// All durations. The default is [`Timing::LOCAL`], for several nodes on one shared machine.
+    pub timing: Timing,
+    /// Which acknowledgements count for a commit.
+    pub quorum: Quorum,
+    /// What the agent does when there is nothing to do.
+    pub idle: Idle,
+    /// Ties the agent's thread to this processor.
+    pub pin: Option<usize>,
+    /// Leaves the region file in place on a clean close, for `ringleader log`.
+    pub keep_region: bool,
+}
+
+impl Options {
+    /// Default length of the ring, in bytes.
+    pub const RING_LEN: u64 = 64 << 20;
+
+    /// Options of `node` in a group of `members`, with region files in `dir`, and everything else at its default.
+    pub fn new(dir: impl Into<PathBuf>, node: u8, members: impl Into<Vec<u8>>) -> Options {
+        Options {
+            dir: dir.into(),
+            node,
+            members: members.into(),
+            ring_len: Options::RING_LEN,
+            timing: Timing::LOCAL,
+            quorum: Quorum::Live,
+            idle: Idle::default(),
+            pin: None,
+            keep_region: false,
+        }
+    }
+
+    /// Everything that can be told without touching the system.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let wrong = |text: String| Err(OpenError::Option(text));
+        if let Some(id) = self.members.iter().find(|id| !NodeId(**id).is_valid()) {
+            return wrong(format!("member {id} is no node id: they are 1 to {MAX_NODES}"));
+        }
+        let mut sorted = self.members.clone();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return wrong(format!("member {} is named twice", twice[0]));
+        }
+        if !self.members.contains(&self.node) {
+            return wrong(format!("node {} is not among the members {:?}", self.node, self.members));
+        }
+        if !self.ring_len.is_power_of_two() {
+            return wrong(format!("a ring of {} bytes: the length must be a power of two", self.ring_len));
+        }
+        if !(MIN_RING_LEN..=MAX_RING_LEN).contains(&self.ring_len) {
+            return wrong(format!(
+                "a ring of {} bytes: the length must be from {MIN_RING_LEN} to {MAX_RING_LEN}",
+                self.ring_len
+            ));
+        }
+        Ok(())
+    }
+
+    /// Largest slot of an entry, in bytes.
+    pub(crate) fn max_entry(&self) -> u64 {
+        self.ring_len / 8
+    }
+
+    /// Who the other members are, by id.
+    pub(crate) fn peers(&self) -> [bool; MAX_NODES + 1] {
+        std::array::from_fn(|id| id != usize::from(self.node) && self.members.contains(&(id as u8)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_option_is_named_in_one_line() {
+        let good = Options::new("/nowhere", 1, [1, 2, 3]);
+        good.check().unwrap();
+        let wrong = |change: fn(&mut Options)| {
+            let mut options = good.clone();
+            change(&mut options);
+            let text = options.check().unwrap_err().to_string();
+            assert!(!text.contains('\n'));
+            text
+        };
+        assert!(wrong(|o| o.node = 4).contains("node 4"));
+        assert!(wrong(|o| o.members.push(16)).contains("member 16"));
+        assert!(wrong(|o| o.members.push(0)).contains("member 0"));
+        assert!(wrong(|o| o.members.push(3)).contains("member 3 is named twice"));
+        assert!(wrong(|o| o.ring_len = 1_000_000).contains("1000000"));
+        assert!(wrong(|o| o.ring_len = 256 << 10).contains("262144"));
+        assert!(wrong(|o| o.ring_len = 0).contains("power of two"));
+        assert!(wrong(|o| o.ring_len = 1 << 40).contains("1099511627776"));
+    }
+
+    #[test]
+    fn peers_are_all_members_but_the_node_itself() {
+        let peers = Options::new("/nowhere", 15, [1, 15, 7]).peers();
+        let ids: Vec<usize> = (0..=MAX_NODES).filter(|id| peers[*id]).collect();
+        assert_eq!(ids, [1, 7]);
+    }
+}

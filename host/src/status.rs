@@ -1,0 +1,267 @@
+//! A snapshot of a node that any thread may take at any time, and the board it is taken from.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use ringleader_core::proposer::FollowerState as CoreState;
+use ringleader_core::types::MAX_NODES;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// What a node is at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Role {
+    /// Follows, or waits for a leader.
+    #[default]
+    Follower,
+    /// Asks for votes.
+    Candidate,
+    /// Leads.
+    Leader,
+}
+
+/// Where a leader is with one follower (docs/protocol.md, section 8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum FollowerState {
+    /// Not connected, or this node does not lead.
+    #[default]
+    Down,
+    /// Asked for write access, or being prepared for.
+    Asking,
+    /// Being written to.
+    Window,
+    /// A write failed; being asked anew.
+    Broken,
+    /// Too far behind to be served from the ring.
+    Behind,
+}
+
+/// One follower, as its leader sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Follower {
+    /// The follower.
+    pub node: u8,
+    /// Where the leader is with it.
+    pub state: FollowerState,
+    /// Position up to which its bytes are known to equal the leader's.
+    pub matched_position: u64,
+    /// Position up to which it has applied, as last read.
+    pub applied_position: u64,
+    /// Whether it counts for a commit now: it is in window, and its process was seen to run lately.
+    pub counts: bool,
+}
+
+/// A snapshot of a node. Its fields belong together: they were all true at one moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Status {
+    /// This node.
+    pub node: u8,
+    /// Whether it is in a group.
+    pub formed: bool,
+    /// The group's id; 0 in none.
+    pub group: u128,
+    /// What it is.
+    pub role: Role,
+    /// The term of its promise.
+    pub term: u64,
+    /// The leader it follows, as far as it knows one; itself when it leads.
+    pub leader: Option<u8>,
+    /// Index of the last entry known committed here.
+    pub commit_index: u64,
+    /// Its end.
+    pub commit_position: u64,
+    /// Index of the last entry that was applied, or passed over because it is not the application's.
+    pub applied_index: u64,
+    /// Its end.
+    pub applied_position: u64,
+    /// End of the log as far as it was walked here.
+    pub end_position: u64,
+    /// How often another node refused to form a group with this one.
+    pub form_refusals: u64,
+    /// Events that nobody took in time and that were dropped.
+    pub events_dropped: u64,
+    /// Processes of former writers that were stopped in the middle of a copy and had to be killed.
+    pub shots: u64,
+    /// The followers, when this node leads.
+    pub followers: Vec<Follower>,
+}
+
+/// A status as words. The followers are rows by node.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Words {
+    pub(crate) formed: u64,
+    pub(crate) group_low: u64,
+    pub(crate) group_high: u64,
+    pub(crate) role: u64,
+    pub(crate) term: u64,
+    pub(crate) leader: u64,
+    pub(crate) commit_index: u64,
+    pub(crate) commit_position: u64,
+    pub(crate) applied_index: u64,
+    pub(crate) applied_position: u64,
+    pub(crate) end_position: u64,
+    pub(crate) form_refusals: u64,
+    pub(crate) events_dropped: u64,
+    pub(crate) shots: u64,
+    pub(crate) followers: [FollowerWords; MAX_NODES + 1],
+}
+
+/// A follower as words.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct FollowerWords {
+    /// 1 when the row is of a follower.
+    pub(crate) known: u64,
+    pub(crate) state: u64,
+    pub(crate) matched_position: u64,
+    pub(crate) applied_position: u64,
+    pub(crate) counts: u64,
+}
+
+const WORDS: usize = size_of::<Words>() / 8;
+
+impl Words {
+    pub(crate) fn status(&self, node: u8) -> Status {
+        let followers = self.followers.iter().enumerate().filter(|(_, row)| row.known != 0);
+        Status {
+            node,
+            formed: self.formed != 0,
+            group: u128::from(self.group_low) | u128::from(self.group_high) << 64,
+            role: Role::from_word(self.role),
+            term: self.term,
+            leader: u8::try_from(self.leader).ok().filter(|leader| *leader != 0),
+            commit_index: self.commit_index,
+            commit_position: self.commit_position,
+            applied_index: self.applied_index,
+            applied_position: self.applied_position,
+            end_position: self.end_position,
+            form_refusals: self.form_refusals,
+            events_dropped: self.events_dropped,
+            shots: self.shots,
+            followers: followers
+                .map(|(node, row)| Follower {
+                    node: node as u8,
+                    state: FollowerState::from_word(row.state),
+                    matched_position: row.matched_position,
+                    applied_position: row.applied_position,
+                    counts: row.counts != 0,
+                })
+                .collect(),
+        }
+    }
+}
+
+impl Role {
+    fn from_word(word: u64) -> Role {
+        [Role::Candidate, Role::Leader].into_iter().find(|role| *role as u64 == word).unwrap_or_default()
+    }
+}
+
+impl From<CoreState> for FollowerState {
+    fn from(state: CoreState) -> FollowerState {
+        match state {
+            CoreState::Down => FollowerState::Down,
+            CoreState::Asking | CoreState::Preparing => FollowerState::Asking,
+            CoreState::Window => FollowerState::Window,
+            CoreState::Broken => FollowerState::Broken,
+            CoreState::LetGo | CoreState::Behind => FollowerState::Behind,
+        }
+    }
+}
+
+impl FollowerState {
+    fn from_word(word: u64) -> FollowerState {
+        use FollowerState::{Asking, Behind, Broken, Down, Window};
+        [Asking, Window, Broken, Behind].into_iter().find(|state| *state as u64 == word).unwrap_or(Down)
+    }
+}
+
+/// Where the agent posts its latest status: one writer, which never waits, and readers that read again when they came in
+/// between.
+#[derive(Debug)]
+pub(crate) struct Board {
+    /// Odd while the words are being replaced.
+    version: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+impl Board {
+    pub(crate) fn new() -> Board {
+        Board { version: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; WORDS] }
+    }
+
+    /// For the agent's thread only.
+    pub(crate) fn post(&self, status: &Words) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        // Who sees one of the words below sees the odd version, too.
+        fence(Ordering::Release);
+        let bytes = status.as_bytes().as_chunks::<8>().0;
+        for (to, from) in self.words.iter().zip(bytes) {
+            to.store(u64::from_ne_bytes(*from), Ordering::Relaxed);
+        }
+        // And who sees this version sees all of the words.
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    /// The latest status. Waits for the agent when it is just being posted.
+    pub(crate) fn read(&self) -> Words {
+        let mut status = Words::new_zeroed();
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            for (to, from) in status.as_mut_bytes().as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
+                *to = from.load(Ordering::Relaxed).to_ne_bytes();
+            }
+            // Pairs with the writer's fence: a word of a later status makes the version below another one.
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
+                return status;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_snapshot_is_never_a_mixture() {
+        let board = Board::new();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut words = Words::new_zeroed();
+                for i in 0..20_000 {
+                    words.as_mut_bytes().as_chunks_mut::<8>().0.fill(u64::to_ne_bytes(i));
+                    board.post(&words);
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            while !stop.load(Ordering::Relaxed) {
+                let words = board.read();
+                let first = words.formed;
+                assert!(
+                    words.as_bytes().as_chunks::<8>().0.iter().all(|word| u64::from_ne_bytes(*word) == first)
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn words_become_a_status() {
+        let mut words = Words::new_zeroed();
+        words.role = Role::Leader as u64;
+        words.group_high = 1;
+        words.leader = 3;
+        words.followers[2].known = 1;
+        words.followers[2].state = FollowerState::Window as u64;
+        let status = words.status(3);
+        assert_eq!((status.role, status.group, status.leader), (Role::Leader, 1 << 64, Some(3)));
+        assert_eq!(status.followers.len(), 1);
+        assert_eq!((status.followers[0].node, status.followers[0].state), (2, FollowerState::Window));
+    }
+}
