@@ -390,6 +390,8 @@ impl<M: Memory> Replica<M> {
         let leading = self.proposer.role() == Role::Leader;
         let mut on = surroundings!(self);
         self.acceptor.handle_tick(&mut on, &mut self.watches, leading, self.applied.position);
+        // Before the proposer compares a follower's start with it: proposals since the last tick have moved the end.
+        self.raise_base();
         self.proposer.handle_own_promise(&mut work!(self));
         if self.configuration.is_formed() {
             self.proposer.handle_tick(&mut work!(self));
@@ -398,7 +400,6 @@ impl<M: Memory> Replica<M> {
             self.form_tick();
         }
         self.drop_stalled();
-        self.raise_base();
     }
 
     fn look_at_mailboxes(&mut self) {
