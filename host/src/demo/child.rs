@@ -316,7 +316,7 @@ impl Desk {
             }
             Event::Quiet { .. } => Happening::Quiet,
             Event::Campaign { term } => Happening::Campaign { term: term.0 },
-            Event::Fenced { writer } => Happening::Fenced { writer: writer.0 },
+            Event::Fenced { by } => Happening::Fenced { by: by.0 },
             Event::Elected { term } => Happening::Elected { term: term.0 },
             Event::GaveUp { term, .. } => Happening::GaveUp { term: term.0 },
             Event::Behind { node } => Happening::Behind { node: node.0 },

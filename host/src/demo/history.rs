@@ -156,7 +156,7 @@ impl History {
             .unwrap_or(winner.elected_ns);
         let fenced_ns = self
             .times(|moment| {
-                matches!(moment.mark, Mark::Saw(Happening::Fenced { .. }))
+                moment.mark == Mark::Saw(Happening::Fenced { by: winner.node })
                     && (campaign_ns..=winner.elected_ns).contains(&moment.at_ns)
             })
             .max()
@@ -223,11 +223,11 @@ mod tests {
         assert_eq!(history.fail_over(1, 103), None);
         // The first attempt came to nothing.
         saw(&mut history, 160, 2, Happening::Campaign { term: 3 });
-        saw(&mut history, 161, 2, Happening::Fenced { writer: 1 });
-        saw(&mut history, 163, 3, Happening::Fenced { writer: 1 });
+        saw(&mut history, 161, 2, Happening::Fenced { by: 2 });
+        saw(&mut history, 163, 3, Happening::Fenced { by: 2 });
         saw(&mut history, 164, 2, Happening::Elected { term: 3 });
         saw(&mut history, 166, 2, Happening::FirstCommit { term: 3 });
-        saw(&mut history, 170, 1, Happening::Fenced { writer: 1 });
+        saw(&mut history, 170, 1, Happening::Fenced { by: 2 });
         history.add_commits(commits(3, 166, 200, 5));
         let fail_over = history.fail_over(1, 103).expect("is over");
         assert_eq!(fail_over, FailOver { detect: 57, fence: 3, takeover: 1, first_commit: 2, total: 63 });

@@ -212,7 +212,8 @@ fn choose_memory(plan: &Plan, dir: &Path) -> Result<bool, BadInput> {
 /// Makes the directory of the regions and locks it.
 fn make_regions(base: &Path) -> Result<(PathBuf, File), BadInput> {
     loop {
-        let path = base.join(format!("{REGIONS_PREFIX}{:016x}", super::random()));
+        let path =
+            base.join(format!("{REGIONS_PREFIX}{}-{:08x}", std::process::id(), super::random() as u32));
         match fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made.map_err(|error| named(&path, &error))?,

@@ -162,10 +162,10 @@ pub enum Happening {
         /// In this term.
         term: u64,
     },
-    /// A fence ended.
+    /// The former writer of the node's log is shut out.
     Fenced {
-        /// Who is shut out; 0 is nobody.
-        writer: u8,
+        /// For whom.
+        by: u8,
     },
     /// The node leads.
     Elected {
