@@ -4,6 +4,7 @@
 mod agent;
 pub mod app;
 pub mod cli;
+pub mod demo;
 pub mod clock;
 mod command;
 mod errors;

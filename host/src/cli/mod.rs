@@ -1,6 +1,8 @@
 //! The command line of the `ringleader` program: one file a subcommand. Not the work itself.
 
+mod demo;
 mod log;
+mod node;
 
 use std::fmt::Display;
 use std::io;
@@ -27,6 +29,11 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Replicate entries between real processes, lose one of them, and show what happened
+    Demo(Box<demo::Args>),
+    /// One node of a demo
+    #[command(hide = true)]
+    Node(node::Args),
     /// Look at the log in the region file of a replica that is stopped or dead
     Log(log::Args),
 }
@@ -37,6 +44,8 @@ pub fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("RINGLEADER_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     match cli.command {
+        Command::Demo(args) => demo::main(&args),
+        Command::Node(args) => node::main(&args),
         Command::Log(args) => log::main(&args),
     }
 }

@@ -1,0 +1,236 @@
+//! `ringleader demo`: options to a plan, a progress bar, and the result on the standard output.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::wrong;
+use crate::demo::{self, Error, Fault, Feed, Plan, Profile, Stage, Summary, Whom, plan::parse_len};
+
+/// Exit status after a signal to end.
+const INTERRUPTED: u8 = 130;
+
+/// Start a group of real processes on this machine, replicate entries by one-sided writes, and lose a node on the way.
+///
+/// Each node is a process with a region of shared memory. They elect a leader; a client proposes the entries to it; in
+/// mid-stream, when half of them are acknowledged, one node is killed or stopped. At the end every survivor's file of
+/// applied entries is compared with what went in.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Without options: 3 nodes, 20000 made-up entries, and the leader is killed.",
+    after_long_help = "\
+Examples:
+  ringleader demo
+          3 nodes, 20000 made-up entries, and the leader is killed
+  ringleader demo --nodes 5 --input access.log --dir out
+          5 nodes replicate a file line by line; out/node-<id>.applied are identical with it
+  ringleader demo --pause leader
+          the leader is stopped, another takes over, and the first is woken at the end
+  ringleader demo --ring 1M --entries 100000 --pause follower
+          a follower sleeps until what it missed is in no ring any more: nobody waits for it
+  ringleader demo --kill none --json | jq .commit_ns
+          only the latency, for a program
+
+Exit status:
+  0    every acknowledged entry is in every survivor's file, once and in order, and the files are identical
+  1    they are not, or something failed
+  2    the input or an option cannot be: nothing was started, nothing is left behind
+  3    all is well, but a node stayed behind: it fell below every ring
+  130  ended by Ctrl-C: nothing is left behind"
+)]
+pub(crate) struct Args {
+    /// How many nodes, 3 to 15
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    nodes: u64,
+    /// Replicate this file, an entry a line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["entries", "size"])]
+    input: Option<PathBuf>,
+    /// Replicate so many made-up entries
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    entries: u64,
+    /// Bytes of each made-up entry, its newline included
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    size: usize,
+    /// Kill this node (SIGKILL) in mid-stream [default: leader, unless --pause is given]
+    #[arg(long, value_name = "WHOM", conflicts_with = "pause")]
+    kill: Option<Kill>,
+    /// Stop this node (SIGSTOP) in mid-stream, and wake it at the end
+    #[arg(long, value_name = "WHOM")]
+    pause: Option<Pause>,
+    /// Where the files go: a directory that is empty or not there yet [default: a fresh temporary one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Leave each node's region there too, for `ringleader log`
+    #[arg(long)]
+    keep_regions: bool,
+    /// Bytes of each node's ring: a power of two, 512K to 16G
+    #[arg(long, value_name = "BYTES", default_value = "64M")]
+    ring: String,
+    /// Durations for one shared machine, for a software NIC, or for NICs and pinned processors
+    #[arg(long, value_name = "PROFILE", default_value = "local")]
+    timing: TimingArg,
+    /// Which acknowledgements count for a commit: those of nodes seen alive, or of all memory that took the entry
+    #[arg(long, value_name = "WHICH", default_value = "live")]
+    quorum: QuorumArg,
+    /// What a node's agent does when there is nothing to do: spin, or spin, yield, and sleep
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    idle: IdleArg,
+    /// Proposals measured for the commit latency, one at a time; 0 measures nothing
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    samples: usize,
+    /// Bytes of each of them
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    sample_size: usize,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Kill {
+    Leader,
+    Follower,
+    None,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Pause {
+    Leader,
+    Follower,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum TimingArg {
+    Local,
+    SoftRoce,
+    Hardware,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum QuorumArg {
+    Live,
+    Stored,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum IdleArg {
+    Busy,
+    Adaptive,
+}
+
+impl Args {
+    fn plan(&self) -> Result<Plan, String> {
+        Ok(Plan {
+            // More than a byte holds are more than a group has; the plan says so.
+            nodes: u8::try_from(self.nodes).unwrap_or(u8::MAX),
+            ring_len: parse_len(&self.ring).map_err(|error| format!("--ring: {error}"))?,
+            profile: match self.timing {
+                TimingArg::Local => Profile::Local,
+                TimingArg::SoftRoce => Profile::SoftRoce,
+                TimingArg::Hardware => Profile::Hardware,
+            },
+            quorum: match self.quorum {
+                QuorumArg::Live => crate::Quorum::Live,
+                QuorumArg::Stored => crate::Quorum::Stored,
+            },
+            idle: match self.idle {
+                IdleArg::Busy => crate::Idle::Busy,
+                IdleArg::Adaptive => crate::Idle::Adaptive,
+            },
+            feed: match &self.input {
+                Some(path) => Feed::File(path.clone()),
+                None => Feed::Generated { entries: self.entries, size: self.size },
+            },
+            fault: match (self.kill, self.pause) {
+                (_, Some(Pause::Leader)) => Fault::Pause(Whom::Leader),
+                (_, Some(Pause::Follower)) => Fault::Pause(Whom::Follower),
+                (None | Some(Kill::Leader), None) => Fault::Kill(Whom::Leader),
+                (Some(Kill::Follower), None) => Fault::Kill(Whom::Follower),
+                (Some(Kill::None), None) => Fault::None,
+            },
+            dir: self.dir.clone(),
+            keep_regions: self.keep_regions,
+            samples: self.samples,
+            sample_size: self.sample_size,
+        })
+    }
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let plan = match args.plan() {
+        Ok(plan) => plan,
+        Err(error) => return wrong(error),
+    };
+    let bar = Bar::new();
+    let result = demo::run(&plan, &mut |stage| bar.show(stage));
+    bar.finish();
+    match result {
+        Ok(summary) => {
+            // Whoever closed the standard output does not want to read it.
+            let _ = print(&summary, args.json);
+            ExitCode::from(summary.exit_status())
+        }
+        Err(Error::BadInput(error)) => wrong(error),
+        Err(Error::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            eprintln!("ringleader: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(summary: &Summary, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer(&mut out, summary)?;
+        writeln!(out)
+    } else {
+        write!(out, "{summary}")
+    }
+}
+
+/// A progress bar on the standard error output, when it is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Bar {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg:12} [{bar:40}] {human_pos}/{human_len} {per_sec}")
+        {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Bar(bar)
+    }
+
+    fn show(&self, stage: Stage) {
+        let message = match stage {
+            Stage::Starting => "starting",
+            Stage::Measuring => "measuring",
+            Stage::Streaming(done, all) => {
+                self.0.set_length(all);
+                self.0.set_position(done);
+                "streaming"
+            }
+            Stage::Closing => "closing",
+            Stage::Comparing => "comparing",
+        };
+        if self.0.message() != message {
+            self.0.set_message(message);
+            self.0.reset_eta();
+            self.0.tick();
+        }
+    }
+
+    fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

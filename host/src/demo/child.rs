@@ -1,0 +1,404 @@
+//! One node of a demo: a process that opens a replica and does what the demo tells it over the socket it was born with.
+//!
+//! One thread (the desk) talks to the demo and to the agent. It waits for the demo's bytes in `poll`, with a timeout
+//! short enough for outcomes and events, and never spins: the agents need the processors.
+
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringleader_core::event::Event;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+use super::keeper::{Counters, Writer, keeper};
+use super::wire::{
+    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
+};
+use super::{now_ns, proposal};
+use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError};
+
+/// How long the desk sleeps when nothing comes: with proposals on their way, and without.
+const NAP_BUSY: Duration = Duration::from_micros(500);
+const NAP_IDLE: Duration = Duration::from_millis(2);
+/// A node tells how far it is at most this often.
+const STATE_EVERY: Duration = Duration::from_millis(5);
+
+/// Runs a node for the demo with process id `parent`, until it is told to end or the demo is gone.
+pub fn run(parent: u32) -> ExitCode {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
+        return ExitCode::FAILURE;
+    }
+    // The parent may have died before the line above: then nobody will ever send the signal.
+    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().unsigned_abs()) != Some(parent) {
+        eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+        return ExitCode::from(2);
+    }
+    let socket = match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(socket) => UnixStream::from(socket),
+        Err(error) => {
+            eprintln!("ringleader node: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut line = Line { socket, inbox: Inbox::default(), outbox: Outbox::default() };
+    match serve(&mut line) {
+        Ok(code) => code,
+        // The demo is gone, or ends without a word: nothing is left to be told.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve(line: &mut Line) -> io::Result<ExitCode> {
+    let setup = loop {
+        if let Some(Frame::Message(Order::Open(setup))) = line.inbox.take::<Order>()? {
+            break setup;
+        }
+        if !line.inbox.receive(&mut line.socket)? {
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    match Desk::open(setup) {
+        Err(message) => {
+            line.say(&Report::Refused { message })?;
+            Ok(ExitCode::from(2))
+        }
+        Ok(mut desk) => {
+            line.say(&Report::Opened)?;
+            while !desk.closing {
+                desk.round(line)?;
+            }
+            desk.close(line)
+        }
+    }
+}
+
+/// The socket to the demo.
+struct Line {
+    socket: UnixStream,
+    inbox: Inbox,
+    outbox: Outbox,
+}
+
+impl Line {
+    fn say(&mut self, report: &Report) -> io::Result<()> {
+        self.outbox.push(report);
+        self.outbox.send(&mut self.socket)
+    }
+
+    /// Waits for bytes, at most for `nap`.
+    fn wait(&mut self, nap: Duration) -> io::Result<()> {
+        let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut fds, Some(&nap)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+            done => done?,
+        };
+        if self.inbox.receive(&mut self.socket)? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+/// A run of proposals that the desk hands to the agent as long as all of them are taken.
+#[derive(Default)]
+struct Stream {
+    id: u32,
+    /// What came from the demo and is not with the agent yet, with the number of the first.
+    waiting: VecDeque<Vec<u8>>,
+    next: u64,
+    /// One was not taken: nothing after it may be, or an order that was broken would be acknowledged.
+    over: bool,
+    /// The demo knows that it is over.
+    told: bool,
+}
+
+struct Desk {
+    node: Node,
+    handle: Handle,
+    client: u64,
+    counters: Arc<Counters>,
+    writer: Option<Writer>,
+    stream: Stream,
+    /// Stream and number of each proposal that the agent has, in its order.
+    outstanding: VecDeque<(u32, u64)>,
+    commits: Option<Commits>,
+    /// Earlier commits do not count.
+    counting_from_ns: u64,
+    told: State,
+    told_at: Instant,
+    told_broken: bool,
+    closing: bool,
+    payload: Vec<u8>,
+}
+
+impl Desk {
+    fn open(setup: Setup) -> Result<Desk, String> {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&setup.applied)
+            .map_err(|error| format!("{}: {error}", setup.applied.display()))?;
+        let (keeper, writer, counters) =
+            keeper(setup.client, file).map_err(|error| format!("writing thread: {error}"))?;
+        let mut options = Options::new(setup.regions, setup.node, (1..=setup.nodes).collect::<Vec<u8>>());
+        options.ring_len = setup.ring_len;
+        options.timing = setup.profile.timing();
+        options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
+        options.idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
+        options.keep_region = setup.keep_region;
+        let node = Node::open(options, keeper).map_err(|error| error.to_string())?;
+        Ok(Desk {
+            handle: node.handle(),
+            node,
+            client: setup.client,
+            counters,
+            writer: Some(writer),
+            stream: Stream { over: true, told: true, ..Stream::default() },
+            outstanding: VecDeque::new(),
+            commits: None,
+            counting_from_ns: 0,
+            told: State::default(),
+            told_at: Instant::now(),
+            told_broken: false,
+            closing: false,
+            payload: Vec::new(),
+        })
+    }
+
+    /// Everything once: orders, proposals, outcomes, events; then what is to be said goes out in one piece.
+    fn round(&mut self, line: &mut Line) -> io::Result<()> {
+        let waiting = !self.outstanding.is_empty() || !self.stream.waiting.is_empty();
+        line.wait(if waiting { NAP_BUSY } else { NAP_IDLE })?;
+        while let Some(frame) = line.inbox.take::<Order>()? {
+            match frame {
+                Frame::Batch(batch) => {
+                    let stream = &mut self.stream;
+                    let expected = stream.next + stream.waiting.len() as u64;
+                    if batch.stream == stream.id && !stream.over && batch.first == expected {
+                        stream.waiting.extend(batch.map(<[u8]>::to_vec));
+                    }
+                }
+                Frame::Message(order) => self.obey(order, &mut line.outbox, &mut line.socket)?,
+            }
+        }
+        self.propose();
+        self.take_events(&mut line.outbox);
+        self.take_outcomes(&mut line.outbox);
+        self.tell_state(&mut line.outbox);
+        line.outbox.send(&mut line.socket)
+    }
+
+    fn obey(&mut self, order: Order, outbox: &mut Outbox, socket: &mut UnixStream) -> io::Result<()> {
+        match order {
+            Order::Open(_) => {}
+            Order::Form { timeout_ms } => {
+                outbox.push(&match self.node.form(Duration::from_millis(timeout_ms)) {
+                    Ok(()) => Report::Formed,
+                    Err(error) => Report::NotFormed { message: error.to_string() },
+                })
+            }
+            Order::Measure { samples, size } => {
+                let report = self.measure(samples, size, outbox, socket)?;
+                outbox.push(&report);
+            }
+            Order::Begin { stream, first } => {
+                if stream == 1 {
+                    // What was committed until now was a measurement.
+                    self.commits = None;
+                    self.counting_from_ns = now_ns();
+                }
+                self.stream = Stream { id: stream, next: first, ..Stream::default() };
+            }
+            Order::Close => self.closing = true,
+        }
+        Ok(())
+    }
+
+    /// Measures in the agent's thread while this one goes on emptying the queue of events.
+    fn measure(
+        &mut self,
+        samples: usize,
+        size: usize,
+        outbox: &mut Outbox,
+        socket: &mut UnixStream,
+    ) -> io::Result<Report> {
+        let mut seen = Vec::new();
+        let measured = thread::scope(|scope| {
+            let job = scope.spawn(|| self.node.measure(samples, size));
+            while !job.is_finished() {
+                seen.extend(std::iter::from_fn(|| self.node.next_event()));
+                thread::sleep(Duration::from_millis(1));
+            }
+            job.join()
+        });
+        for event in seen {
+            self.take_event(event.at_ns, event.event, outbox);
+        }
+        outbox.send(socket)?;
+        Ok(match measured {
+            Ok(Ok(measurement)) => Report::Measured(Measured {
+                samples: measurement.commit_ns.len(),
+                commit_ns: quantiles(&measurement.commit_ns),
+                floor_ns: quantiles(&measurement.floor_ns),
+            }),
+            Ok(Err(error)) => Report::NotMeasured { message: error.to_string() },
+            Err(_) => Report::NotMeasured { message: "the measurement panicked".to_owned() },
+        })
+    }
+
+    fn propose(&mut self) {
+        while !self.stream.over {
+            let Some(entry) = self.stream.waiting.front() else { return };
+            proposal::encode(self.client, self.stream.next, entry, &mut self.payload);
+            match self.handle.propose(&self.payload) {
+                Ok(_) => {
+                    self.outstanding.push_back((self.stream.id, self.stream.next));
+                    self.stream.next += 1;
+                    self.stream.waiting.pop_front();
+                }
+                Err(SubmitError::Full) => return,
+                Err(_) => self.end_stream(),
+            }
+        }
+    }
+
+    fn end_stream(&mut self) {
+        self.stream.over = true;
+        self.stream.waiting.clear();
+    }
+
+    fn take_outcomes(&mut self, outbox: &mut Outbox) {
+        let mut up_to = None;
+        while let Some((_, outcome)) = self.handle.poll() {
+            let Some((stream, number)) = self.outstanding.pop_front() else { break };
+            if stream != self.stream.id || self.stream.over {
+                continue;
+            }
+            match outcome {
+                Outcome::Committed { .. } => up_to = Some(number),
+                _ => self.end_stream(),
+            }
+        }
+        let stream = self.stream.id;
+        if let Some(up_to) = up_to {
+            outbox.push(&Report::Acked { stream, up_to });
+        }
+        if self.stream.over && !self.stream.told {
+            self.stream.told = true;
+            outbox.push(&Report::Ended { stream });
+        }
+    }
+
+    fn take_events(&mut self, outbox: &mut Outbox) {
+        let before = self.commits;
+        while let Some(event) = self.node.next_event() {
+            self.take_event(event.at_ns, event.event, outbox);
+        }
+        if let Some(commits) = self.commits.filter(|_| self.commits != before) {
+            outbox.push(&Report::Commits(commits));
+        }
+    }
+
+    fn take_event(&mut self, at_ns: u64, event: Event, outbox: &mut Outbox) {
+        let what = match event {
+            Event::Committed { term, .. } => {
+                if self.note_commit(term.0, at_ns) {
+                    outbox.push(&Report::Saw { at_ns, what: Happening::FirstCommit { term: term.0 } });
+                }
+                return;
+            }
+            Event::Quiet { .. } => Happening::Quiet,
+            Event::Campaign { term } => Happening::Campaign { term: term.0 },
+            Event::Fenced { by } => Happening::Fenced { by: by.0 },
+            Event::Elected { term } => Happening::Elected { term: term.0 },
+            Event::GaveUp { term, .. } => Happening::GaveUp { term: term.0 },
+            Event::Behind { node } => Happening::Behind { node: node.0 },
+            Event::Forgetful { node } => Happening::Forgetful { node: node.0 },
+            Event::Stuck { .. } => Happening::Stuck,
+            _ => return,
+        };
+        outbox.push(&Report::Saw { at_ns, what });
+    }
+
+    /// Whether it is the first of its term.
+    fn note_commit(&mut self, term: u64, at_ns: u64) -> bool {
+        if at_ns < self.counting_from_ns {
+            return false;
+        }
+        match &mut self.commits {
+            Some(commits) if commits.term == term => {
+                commits.longest_gap_ns = commits.longest_gap_ns.max(at_ns.saturating_sub(commits.last_ns));
+                commits.last_ns = at_ns;
+                false
+            }
+            commits => {
+                *commits = Some(Commits { term, first_ns: at_ns, last_ns: at_ns, longest_gap_ns: 0 });
+                true
+            }
+        }
+    }
+
+    fn state(&self) -> State {
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let written = read(&self.counters.written);
+        let status = self.node.status();
+        State {
+            applied: read(&self.counters.applied),
+            repeated: read(&self.counters.repeated),
+            early: read(&self.counters.early),
+            backlog: read(&self.counters.collected).saturating_sub(written),
+            leads: if status.role == crate::Role::Leader { status.term } else { 0 },
+            events_dropped: status.events_dropped,
+        }
+    }
+
+    fn tell_state(&mut self, outbox: &mut Outbox) {
+        if self.told_at.elapsed() < STATE_EVERY {
+            return;
+        }
+        self.told_at = Instant::now();
+        let state = self.state();
+        if state != self.told {
+            self.told = state;
+            outbox.push(&Report::State(state));
+        }
+        if !self.told_broken && self.counters.broken.load(Ordering::Relaxed) {
+            self.told_broken = true;
+            let message = match self.writer.take().map(Writer::join) {
+                Some(Err(error)) => error.to_string(),
+                _ => "cannot be written".to_owned(),
+            };
+            outbox.push(&Report::Broken { message });
+        }
+    }
+
+    fn close(mut self, line: &mut Line) -> io::Result<ExitCode> {
+        let mut state = self.state();
+        drop(self.handle);
+        let closed = self.node.close().map_err(|error| error.to_string());
+        let written = self.writer.take().map_or(Ok(()), Writer::join).map_err(|error| error.to_string());
+        state.applied = self.counters.applied.load(Ordering::Relaxed);
+        state.backlog = 0;
+        for message in [closed, written].into_iter().filter_map(Result::err) {
+            line.say(&Report::Broken { message })?;
+        }
+        line.say(&Report::Closed(state))?;
+        line.socket.shutdown(Shutdown::Write)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn quantiles(histogram: &hdrhistogram::Histogram<u64>) -> Quantiles {
+    Quantiles {
+        p50: histogram.value_at_quantile(0.5),
+        p99: histogram.value_at_quantile(0.99),
+        max: histogram.max(),
+    }
+}

@@ -1,0 +1,310 @@
+//! Where a demo keeps its files: the applied payloads in a directory that stays, the regions in one that goes.
+//!
+//! Regions are in shared memory where there is some: a file on a disk is written back page by page, and stores to a page
+//! that is being written wait. The directory of a demo that died is swept by the next one; a lock tells the two apart.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use ringleader_core::layout::log;
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, statvfs};
+use rustix::process::geteuid;
+
+use super::plan::{BadInput, Plan};
+use super::source::Survey;
+
+const SHARED_MEMORY: &str = "/dev/shm";
+const REGIONS_PREFIX: &str = "ringleader-demo-";
+
+/// The directories of one demo. Dropped, it takes the regions with it, and everything else too unless it is to be kept.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+    regions: PathBuf,
+    /// Held as long as the demo lives.
+    _lock: File,
+    /// Whether the regions are in memory.
+    in_memory: bool,
+    made: Undo,
+}
+
+impl Place {
+    /// Makes directories and files, and reserves their space. What was made of them is gone again after an error.
+    pub fn make(plan: &Plan, survey: &Survey) -> Result<Place, BadInput> {
+        let mut made = Undo::default();
+        let dir = match &plan.dir {
+            Some(dir) => {
+                use_dir(dir, &mut made)?;
+                dir.clone()
+            }
+            None => {
+                let temporary = std::env::temp_dir();
+                let dir = tempfile::Builder::new()
+                    .prefix("ringleader-")
+                    .tempdir_in(&temporary)
+                    .map_err(|error| named(&temporary, &error))?
+                    .keep();
+                made.dirs.push(dir.clone());
+                dir
+            }
+        };
+        for node in 1..=plan.nodes {
+            let path = applied_in(&dir, node);
+            let file =
+                OpenOptions::new().write(true).create_new(true).open(&path).map_err(|e| named(&path, &e))?;
+            made.files.push(path.clone());
+            reserve(&file, survey.bytes).map_err(|error| named(&path, &error))?;
+        }
+        let in_memory = choose_memory(plan, &dir)?;
+        let (regions, lock) = make_regions(if in_memory { Path::new(SHARED_MEMORY) } else { &dir })?;
+        Ok(Place { dir, regions, _lock: lock, in_memory, made })
+    }
+
+    /// Where the applied payloads are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the regions are.
+    pub fn regions(&self) -> &Path {
+        &self.regions
+    }
+
+    /// The applied payloads of a node.
+    pub fn applied(&self, node: u8) -> PathBuf {
+        applied_in(&self.dir, node)
+    }
+
+    /// Removes the applied payloads of a node that died: they are cut off anywhere.
+    pub fn discard(&self, node: u8) -> io::Result<()> {
+        fs::remove_file(self.applied(node))
+    }
+
+    /// Gives back the space reserved for what a node that stayed behind has not applied, and names its file as it is:
+    /// only the beginning.
+    pub fn set_behind(&self, node: u8) -> io::Result<PathBuf> {
+        let (path, behind) = (self.applied(node), self.dir.join(format!("node-{node}.behind")));
+        let file = OpenOptions::new().write(true).open(&path)?;
+        file.set_len(file.metadata()?.len())?;
+        fs::rename(path, &behind)?;
+        Ok(behind)
+    }
+
+    /// Copies the regions to the directory that stays.
+    pub fn save_regions(&mut self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.regions)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.to_string_lossy().ends_with(".region") {
+                let to = self.dir.join(name);
+                self.made.files.push(to.clone());
+                fs::copy(entry.path(), to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on the directory stays.
+    pub fn keep(&mut self) {
+        self.made.dirs.clear();
+        self.made.files.clear();
+    }
+
+    /// Whether the regions are in memory, and not in files of a disk.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Nothing can be done about what cannot be removed.
+        let _ = fs::remove_dir_all(&self.regions);
+    }
+}
+
+/// What was not there before, directories with the outermost first. Dropped, it removes them.
+#[derive(Debug, Default)]
+struct Undo {
+    dirs: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for file in &self.files {
+            let _ = fs::remove_file(file);
+        }
+        for dir in self.dirs.iter().rev() {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+fn applied_in(dir: &Path, node: u8) -> PathBuf {
+    dir.join(format!("node-{node}.applied"))
+}
+
+fn named(path: &Path, error: &io::Error) -> BadInput {
+    BadInput(format!("{}: {error}", path.display()))
+}
+
+/// Takes an empty directory, or makes one with all that are missing above it.
+fn use_dir(dir: &Path, made: &mut Undo) -> Result<(), BadInput> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(BadInput(format!("{}: the directory is in use: it is not empty", dir.display()))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let missing = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+            for dir in missing.collect::<Vec<_>>().into_iter().rev() {
+                fs::create_dir(dir).map_err(|error| named(dir, &error))?;
+                made.dirs.push(dir.to_owned());
+            }
+            Ok(())
+        }
+        Err(error) => Err(named(dir, &error)),
+    }
+}
+
+/// Reserves space, so that a disk without enough is known before anything runs.
+fn reserve(file: &File, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
+        Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Whether there is room for the regions in shared memory. An error when there is none anywhere.
+fn choose_memory(plan: &Plan, dir: &Path) -> Result<bool, BadInput> {
+    let nodes = u64::from(plan.nodes);
+    let (regions_len, staging_len) = (nodes * plan.region_len(), nodes * log::len(plan.ring_len));
+    let shared = Path::new(SHARED_MEMORY);
+    sweep(shared);
+    let in_memory = free(shared).is_some_and(|free| free >= regions_len);
+    let memory_len = staging_len + if in_memory { regions_len } else { 0 };
+    if let Some(available) = memory_available().filter(|available| *available < memory_len) {
+        return Err(BadInput(format!(
+            "--ring {}: {nodes} nodes need {} MiB of memory, and {} MiB are free",
+            plan.ring_len,
+            memory_len >> 20,
+            available >> 20
+        )));
+    }
+    if !in_memory && let Some(free) = free(dir).filter(|free| *free < regions_len) {
+        return Err(BadInput(format!(
+            "--ring {}: the regions of {nodes} nodes have {} MiB; {SHARED_MEMORY} has less, and {} has {} MiB",
+            plan.ring_len,
+            regions_len >> 20,
+            dir.display(),
+            free >> 20
+        )));
+    }
+    Ok(in_memory)
+}
+
+/// Makes the directory of the regions and locks it.
+fn make_regions(base: &Path) -> Result<(PathBuf, File), BadInput> {
+    loop {
+        let path =
+            base.join(format!("{REGIONS_PREFIX}{}-{:08x}", std::process::id(), super::random() as u32));
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made.map_err(|error| named(&path, &error))?,
+        }
+        // Between the two lines another demo may have found the directory unlocked, and swept it.
+        match lock(&path).map_err(|error| named(&path, &error))? {
+            Some(lock) => return Ok((path, lock)),
+            None => continue,
+        }
+    }
+}
+
+/// The lock of a directory that is there; `None` when another has it, or the directory is gone.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+        done => done?,
+    }
+    let there = fs::symlink_metadata(path).is_ok_and(|there| {
+        file.metadata().is_ok_and(|mine| (there.dev(), there.ino()) == (mine.dev(), mine.ino()))
+    });
+    Ok(there.then_some(file))
+}
+
+/// Removes what demos of this user left that were killed.
+fn sweep(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(REGIONS_PREFIX)
+            && entry
+                .metadata()
+                .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw());
+        if ours && let Ok(Some(_lock)) = lock(&entry.path()) {
+            tracing::debug!("sweeping {}, whose demo is dead", entry.path().display());
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Bytes that can still be written there; `None` when there is no such directory.
+fn free(path: &Path) -> Option<u64> {
+    statvfs(path).ok().map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Bytes of memory that can be had without swapping; `None` where the system does not say.
+fn memory_available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_demo_is_swept_and_a_living_one_is_not() {
+        let base = tempfile::tempdir().expect("a temporary directory");
+        let (dead, living) = (base.path().join("ringleader-demo-1"), base.path().join("ringleader-demo-2"));
+        let other = base.path().join("somebody");
+        for dir in [&dead, &living, &other] {
+            fs::create_dir(dir).expect("made");
+            fs::write(dir.join("node-1.region"), b"x").expect("written");
+        }
+        let held = lock(&living).expect("opens").expect("nobody else has it");
+        sweep(base.path());
+        assert!(!dead.exists() && living.exists() && other.exists());
+        drop(held);
+        sweep(base.path());
+        assert!(!living.exists());
+    }
+
+    #[test]
+    fn a_directory_is_taken_only_when_it_is_empty_and_undone_whole() {
+        let base = tempfile::tempdir().expect("a temporary directory");
+        let mut made = Undo::default();
+        use_dir(base.path(), &mut made).expect("empty");
+        let deep = base.path().join("a/b/c");
+        use_dir(&deep, &mut made).expect("missing");
+        assert!(deep.is_dir() && made.dirs.len() == 3);
+        assert!(use_dir(base.path(), &mut Undo::default()).is_err());
+        drop(made);
+        assert!(!base.path().join("a").exists());
+        let file = base.path().join("file");
+        fs::write(&file, b"").expect("written");
+        assert!(use_dir(&file, &mut Undo::default()).is_err());
+    }
+}

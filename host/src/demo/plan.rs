@@ -1,0 +1,248 @@
+//! What a demo is to do, checked before anything is started. Every complaint is one line that names the thing.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN, control, log};
+use ringleader_core::timing::Timing;
+use ringleader_core::types::MAX_NODES;
+use serde::{Deserialize, Serialize};
+
+use super::proposal;
+
+/// Something the user gave, or the machine has too little of: exit status 2.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// One of the three sets of durations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// [`Timing::LOCAL`].
+    Local,
+    /// [`Timing::SOFT_ROCE`].
+    SoftRoce,
+    /// [`Timing::HARDWARE`].
+    Hardware,
+}
+
+impl Profile {
+    /// The durations.
+    pub fn timing(self) -> Timing {
+        match self {
+            Profile::Local => Timing::LOCAL,
+            Profile::SoftRoce => Timing::SOFT_ROCE,
+            Profile::Hardware => Timing::HARDWARE,
+        }
+    }
+}
+
+/// Where the entries come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Feed {
+    /// A file, an entry a line; the newline belongs to the entry.
+    File(PathBuf),
+    /// Made up: lines that begin with their number.
+    Generated {
+        /// So many.
+        entries: u64,
+        /// Bytes of each, its newline included.
+        size: usize,
+    },
+}
+
+/// Which node is struck.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whom {
+    /// The one that leads at that moment.
+    Leader,
+    /// Any other.
+    Follower,
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Whom::Leader => "leader",
+            Whom::Follower => "follower",
+        })
+    }
+}
+
+/// What happens in mid-stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// SIGKILL.
+    Kill(Whom),
+    /// SIGSTOP, and SIGCONT when all entries are acknowledged.
+    Pause(Whom),
+}
+
+impl Fault {
+    /// Whether a leader falls by it.
+    pub fn strikes_leader(self) -> bool {
+        matches!(self, Fault::Kill(Whom::Leader) | Fault::Pause(Whom::Leader))
+    }
+}
+
+/// Everything a demo is told.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Nodes, 3..=15.
+    pub nodes: u8,
+    /// Bytes of each ring, a power of two.
+    pub ring_len: u64,
+    /// Durations.
+    pub profile: Profile,
+    /// Which acknowledgements count.
+    pub quorum: crate::Quorum,
+    /// How an agent waits.
+    pub idle: crate::Idle,
+    /// The entries.
+    pub feed: Feed,
+    /// What happens in mid-stream.
+    pub fault: Fault,
+    /// Where the files go; a fresh temporary directory when not given.
+    pub dir: Option<PathBuf>,
+    /// Leaves the regions there, too.
+    pub keep_regions: bool,
+    /// Proposals with one outstanding, for the latency; 0 measures nothing.
+    pub samples: usize,
+    /// Bytes of each of them.
+    pub sample_size: usize,
+}
+
+impl Plan {
+    /// Largest entry, in bytes, that fits into the eighth of a ring, beside the header and tail that the log adds and
+    /// the demo's own header.
+    pub fn max_entry_len(&self) -> u64 {
+        let slot = self.ring_len / 8;
+        (slot - slot % 64).saturating_sub(32 + 8 + proposal::HEADER_LEN as u64)
+    }
+
+    /// Bytes of one node's region file.
+    pub fn region_len(&self) -> u64 {
+        control::LEN + log::len(self.ring_len)
+    }
+
+    /// Checks the numbers. Files and directories are checked where they are opened.
+    pub fn check(&self) -> Result<(), BadInput> {
+        let bad = |text: String| Err(BadInput(text));
+        if self.nodes < 3 || usize::from(self.nodes) > MAX_NODES {
+            return bad(format!("--nodes: a group has 3 to {MAX_NODES} nodes"));
+        }
+        if !self.ring_len.is_power_of_two() {
+            return bad(format!("--ring {}: the length of a ring is a power of two", self.ring_len));
+        }
+        if self.ring_len < MIN_RING_LEN || self.ring_len > MAX_RING_LEN {
+            return bad(format!(
+                "--ring {}: a ring has at least {MIN_RING_LEN} and at most {MAX_RING_LEN} bytes",
+                self.ring_len
+            ));
+        }
+        let max = self.max_entry_len();
+        if let Feed::Generated { size, .. } = self.feed {
+            if size == 0 {
+                return bad("--size 0: an entry has at least the byte of its newline".to_owned());
+            }
+            if size as u64 > max {
+                return bad(format!(
+                    "--size {size}: an entry has at most {max} bytes in a ring of {} bytes",
+                    self.ring_len
+                ));
+            }
+        }
+        if self.sample_size as u64 > max {
+            return bad(format!(
+                "--sample-size {}: an entry has at most {max} bytes in a ring of {} bytes",
+                self.sample_size, self.ring_len
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a length in bytes: digits, and K, M or G for the powers of 1024.
+pub fn parse_len(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    // `parse` takes a sign, which no length has.
+    let number =
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
+    number
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("{text:?} is no length in bytes, such as 65536, 512K, 64M or 1G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            nodes: 3,
+            ring_len: 64 << 20,
+            profile: Profile::Local,
+            quorum: crate::Quorum::Live,
+            idle: crate::Idle::Adaptive,
+            feed: Feed::Generated { entries: 10, size: 64 },
+            fault: Fault::None,
+            dir: None,
+            keep_regions: false,
+            samples: 0,
+            sample_size: 64,
+        }
+    }
+
+    #[test]
+    fn lengths() {
+        assert_eq!(parse_len("65536"), Ok(65536));
+        assert_eq!(parse_len("512K"), Ok(512 << 10));
+        assert_eq!(parse_len("1m"), Ok(1 << 20));
+        assert_eq!(parse_len("2G"), Ok(2 << 30));
+        for wrong in ["", "K", "-1", "+1", "1T", "1 M", "99999999999G", "6\u{664}M", "M\u{20ac}"] {
+            assert!(parse_len(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        assert!(plan().check().is_ok());
+        let wrong: [fn(&mut Plan); 8] = [
+            |plan| plan.nodes = 2,
+            |plan| plan.nodes = 16,
+            |plan| plan.ring_len = 3 << 20,
+            |plan| plan.ring_len = 256 << 10,
+            |plan| plan.ring_len = 0,
+            |plan| plan.ring_len = 1 << 40,
+            |plan| plan.feed = Feed::Generated { entries: 1, size: 0 },
+            |plan| plan.feed = Feed::Generated { entries: 1, size: 9 << 20 },
+        ];
+        for spoil in wrong {
+            let mut plan = plan();
+            spoil(&mut plan);
+            let text = plan.check().expect_err("must be refused").to_string();
+            assert!(text.starts_with("--") && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_largest_entry_fills_an_eighth() {
+        let plan = Plan { ring_len: 512 << 10, ..plan() };
+        assert_eq!(plan.max_entry_len() + 17 + 32 + 8, 64 << 10);
+    }
+}

@@ -1,0 +1,159 @@
+//! Real groups lose real processes in mid-stream, a few dozen times; `scripts/acceptance.sh` is the long form.
+
+mod demo_common;
+
+use std::fs;
+
+use demo_common::{Ended, Turn, check_all_well, lines, run, turn};
+use serde_json::Value;
+
+/// Runs the demo on a file of so many lines, and checks that it ended well.
+fn well(turn: &Turn, options: &str, nodes: u8, count: usize) -> Ended {
+    let input = lines(count);
+    let (file, dir) = (turn.path("input"), turn.path("out"));
+    fs::write(&file, &input).expect("written");
+    let ended = run(turn.demo(options).arg("--json").arg("--input").arg(&file).arg("--dir").arg(&dir));
+    check_all_well(&ended, &dir, &input, nodes);
+    assert_eq!(turn.left_behind(), 0);
+    fs::remove_dir_all(&dir).expect("removed");
+    ended
+}
+
+fn survivors(ended: &Ended) -> usize {
+    ended.json["survivors"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn the_leader_dies() {
+    let turn = turn();
+    for _ in 0..6 {
+        let ended = well(&turn, "--nodes 3 --samples 0 --kill leader", 3, 4000);
+        assert_eq!(survivors(&ended), 2);
+        assert!(ended.json["leader_changes"].as_u64() >= Some(1), "{}", ended.json);
+        let parts = &ended.json["failover_ns"];
+        let part = |key: &str| parts[key].as_u64().unwrap_or_else(|| panic!("no {key} in {parts}"));
+        assert_eq!(part("detect") + part("fence") + part("takeover") + part("first_commit"), part("total"));
+        assert!(
+            part("detect") > 0 && part("total") <= ended.json["longest_gap_ns"].as_u64().unwrap_or(0) * 2
+        );
+    }
+    for _ in 0..2 {
+        assert_eq!(survivors(&well(&turn, "--nodes 5 --samples 0 --kill leader", 5, 4000)), 4);
+    }
+}
+
+#[test]
+fn a_follower_dies() {
+    let turn = turn();
+    for _ in 0..4 {
+        let ended = well(&turn, "--nodes 3 --samples 0 --kill follower", 3, 4000);
+        assert_eq!(survivors(&ended), 2);
+        assert_eq!(ended.json["failover_ns"], Value::Null);
+    }
+    for _ in 0..2 {
+        assert_eq!(survivors(&well(&turn, "--nodes 5 --samples 0 --kill follower", 5, 4000)), 4);
+    }
+}
+
+#[test]
+fn the_leader_sleeps() {
+    let turn = turn();
+    for _ in 0..6 {
+        let ended = well(&turn, "--nodes 3 --samples 0 --pause leader", 3, 4000);
+        // Who sleeps in the middle of a copy is shot: everybody else comes back.
+        let shot = ended.json["shot"].as_u64().expect("a number") as usize;
+        assert_eq!(survivors(&ended) + shot, 3, "{}", ended.json);
+        assert!(ended.json["failover_ns"]["total"].is_u64(), "{}", ended.json);
+    }
+    for _ in 0..2 {
+        well(&turn, "--nodes 5 --samples 0 --pause leader", 5, 4000);
+    }
+}
+
+#[test]
+fn a_follower_sleeps() {
+    let turn = turn();
+    for _ in 0..4 {
+        let ended = well(&turn, "--nodes 3 --samples 0 --pause follower", 3, 4000);
+        assert_eq!(survivors(&ended), 3);
+    }
+    for _ in 0..2 {
+        well(&turn, "--nodes 5 --samples 0 --pause follower", 5, 4000);
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_follower_that_falls_below_the_ring() {
+    let turn = turn();
+    let dir = turn.path("out");
+    for _ in 0..2 {
+        let ended = run(turn
+            .demo("--ring 1M --pause follower --entries 40000 --size 100 --samples 0 --json --dir")
+            .arg(&dir));
+        let json = &ended.json;
+        assert_eq!(ended.status, 3, "{json}\n{}", ended.said);
+        assert_eq!(json["behind"], 1, "{json}");
+        assert_eq!(json["acknowledged"], 40000, "{json}");
+        assert_eq!((&json["identical"], &json["lost"]), (&Value::from(true), &Value::from(0)), "{json}");
+        let behind = json["behind_nodes"][0].as_u64().expect("a node");
+        assert!(dir.join(format!("node-{behind}.behind")).exists());
+        assert!(!dir.join(format!("node-{behind}.applied")).exists());
+        fs::remove_dir_all(&dir).expect("removed");
+    }
+}
+
+#[test]
+fn what_a_program_reads() {
+    let turn = turn();
+    let ended = well(&turn, "--kill none --samples 2000", 3, 2000);
+    let json = &ended.json;
+    for key in ["nodes", "entries", "acknowledged", "retried", "lost", "duplicated", "shot", "behind"] {
+        assert!(json[key].is_u64(), "{key} in {json}");
+    }
+    for key in ["leader_changes", "longest_gap_ns", "samples", "entries_per_s"] {
+        assert!(json[key].is_u64(), "{key} in {json}");
+    }
+    for key in ["p50", "p99", "max"] {
+        assert!(json["commit_ns"][key].as_u64() > Some(0), "{key} in {json}");
+    }
+    for key in ["p50", "p99"] {
+        assert!(json["floor_ns"][key].as_u64() > Some(0), "{key} in {json}");
+    }
+    assert_eq!(json["samples"], 2000);
+    assert_eq!(json["failover_ns"], Value::Null);
+    assert!(json["dir"].as_str().is_some_and(|dir| dir.ends_with("/out")), "{json}");
+}
+
+#[test]
+fn without_options_it_tells_a_story_and_keeps_the_files() {
+    let turn = turn();
+    let output = turn.demo("").output().expect("the program runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in [
+        "3 nodes, 20000 entries of 64 bytes",
+        "LLL",
+        "x",
+        "fail-over",
+        "floor",
+        "identical",
+        "node-<id>.applied",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let kept =
+        fs::read_dir(turn.path("temporary")).expect("there").next().expect("a directory").expect("readable");
+    assert_eq!(fs::read_dir(kept.path()).expect("a directory").count(), 2);
+}
+
+#[test]
+fn regions_are_kept_when_asked_for() {
+    let turn = turn();
+    let dir = turn.path("out");
+    let options = "--entries 100 --samples 0 --kill leader --ring 512K --keep-regions --json --dir";
+    let ended = run(turn.demo(options).arg(&dir));
+    assert_eq!(ended.status, 0, "{}", ended.said);
+    for node in 1..=3 {
+        assert!(dir.join(format!("node-{node}.region")).exists());
+    }
+}
