@@ -237,15 +237,7 @@ pub fn write<M: Memory>(
     let start = offset(ring_len, at.position);
     assert!(start + slot <= log::RING + ring_len, "an entry never crosses the ring's end");
     let chain = crc::append(crc::append(at.chain.0, zerocopy::IntoBytes::as_bytes(&words)), payload);
-    // Zeros up to the tail first: the payload then overwrites what is its own.
-    let body = start + HEADER_LEN;
-    let zeros = body + (payload.len() as u64 & !7);
-    for at in (zeros..start + slot - TAIL_LEN).step_by(8) {
-        area.store(at, 0);
-    }
-    area.write(start, &words);
-    area.write_bytes(body, payload);
-    area.store(start + slot - TAIL_LEN, u64::from(chain) | u64::from(lap(at.position)) << 32);
+    area.write_padded(start, slot, &words, payload, u64::from(chain) | u64::from(lap(at.position)) << 32);
     header.valid(slot, chain, ring_len, at).next
 }
 

@@ -96,14 +96,17 @@ pub const MAIL_LEN: u64 = size_of::<RequestLine>() as u64;
 pub trait Line: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {
     /// Words of the line.
     const WORDS: usize = size_of::<Self>() / 8;
+    /// As many words as the line has.
+    type Words: AsRef<[u64]> + AsMut<[u64]>;
+    /// All of them zero.
+    const ZERO: Self::Words;
 
     /// Reads the line at `offset`; `None` when it is torn, or nobody ever wrote it.
     fn read<M: Memory>(area: &Area<M>, offset: u64) -> Option<Self> {
-        let mut words = [0u64; 48];
-        let words = &mut words[..Self::WORDS];
+        let mut words = Self::ZERO;
         acquire();
-        area.read(offset, words);
-        Self::open(words)
+        area.read(offset, words.as_mut());
+        Self::open(words.as_ref())
     }
 
     /// The line in `words`, when its CRC is right.
@@ -117,10 +120,9 @@ pub trait Line: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {
 
     /// The words of the line with `version` and CRC filled in, written to `offset`.
     fn write<M: Memory>(&self, area: &Area<M>, offset: u64, version: u32) {
-        let mut words = [0u64; 48];
-        let words = &mut words[..Self::WORDS];
-        self.seal(words, version);
-        area.write(offset, words);
+        let mut words = Self::ZERO;
+        self.seal(words.as_mut(), version);
+        area.write(offset, words.as_ref());
     }
 
     /// Fills `words` (exactly `WORDS` of them) with the line, its version and CRC.
@@ -152,7 +154,10 @@ macro_rules! line {
             pub crc: u32,
         }
 
-        impl Line for $name {}
+        impl Line for $name {
+            type Words = [u64; $len / 8];
+            const ZERO: Self::Words = [0; $len / 8];
+        }
 
         impl Default for $name {
             fn default() -> Self {
@@ -160,7 +165,7 @@ macro_rules! line {
             }
         }
 
-        const _: () = assert!(size_of::<$name>() == $len && $len % 64 == 0 && $len <= 48 * 8);
+        const _: () = assert!(size_of::<$name>() == $len && $len % 64 == 0);
     };
 }
 

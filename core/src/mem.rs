@@ -107,20 +107,26 @@ impl<M: Memory> Area<M> {
         fence(Ordering::Release);
     }
 
-    /// Stores bytes and pads the last word with zeros.
-    pub fn write_bytes(&self, offset: u64, bytes: &[u8]) {
-        let mut at = offset;
+    /// Fills `len` bytes at `offset`: some words, bytes, zeros, and one word at the very end.
+    #[inline]
+    pub fn write_padded(&self, offset: u64, len: u64, head: &[u64], bytes: &[u8], last: u64) {
+        let slot = &self.memory.words()[(offset / 8) as usize..((offset + len) / 8) as usize];
+        let Some((tail, body)) = slot.split_last() else { return };
+        let mut to = body.iter();
+        let mut put = |word: u64| {
+            to.next().expect("head and bytes fit before the last word").store(word, Ordering::Relaxed);
+        };
+        head.iter().for_each(|word| put(*word));
         let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.memory.words()[(at / 8) as usize].store(u64::from_le_bytes(*word), Ordering::Relaxed);
-            at += 8;
-        }
+        words.iter().for_each(|word| put(u64::from_le_bytes(*word)));
         if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.memory.words()[(at / 8) as usize].store(u64::from_le_bytes(last), Ordering::Relaxed);
+            let mut padded = [0; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            put(u64::from_le_bytes(padded));
         }
-        fence(Ordering::Release);
+        to.for_each(|word| word.store(0, Ordering::Relaxed));
+        // Release: whoever sees the last word may look for the others.
+        tail.store(last, Ordering::Release);
     }
 
     /// Lends bytes that are final.

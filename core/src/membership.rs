@@ -32,12 +32,13 @@ pub struct Configuration {
     pub index: Index,
     /// Term of the entry.
     pub term: Term,
-    members: [Option<Member>; MAX_NODES + 1],
+    /// Ascending ids.
+    members: heapless::Vec<Member, MAX_NODES>,
 }
 
 impl Default for Configuration {
     fn default() -> Self {
-        Configuration { group: 0, index: Index(0), term: Term(0), members: [None; MAX_NODES + 1] }
+        Configuration { group: 0, index: Index(0), term: Term(0), members: heapless::Vec::new() }
     }
 }
 
@@ -46,9 +47,17 @@ impl Configuration {
     pub fn formed(group: u128, members: impl IntoIterator<Item = Member>) -> Configuration {
         let mut configuration = Configuration { group, ..Configuration::default() };
         for member in members {
-            configuration.members[member.node.slot()] = Some(member);
+            configuration.add(member);
         }
         configuration
+    }
+
+    /// Puts a member in its place; `false` when there is one of that id.
+    fn add(&mut self, member: Member) -> bool {
+        match self.members.binary_search_by_key(&member.node, |member| member.node) {
+            Ok(_) => false,
+            Err(at) => self.members.insert(at, member).is_ok(),
+        }
     }
 
     /// Whether there is a group at all.
@@ -58,12 +67,12 @@ impl Configuration {
 
     /// The members, by id.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().flatten()
+        self.members.iter()
     }
 
     /// The member of that id.
     pub fn member(&self, node: NodeId) -> Option<&Member> {
-        self.members.get(node.slot())?.as_ref()
+        self.members.iter().find(|member| member.node == node)
     }
 
     /// Whether that life of that node is a member.
@@ -119,11 +128,10 @@ impl Configuration {
                 2 => Role::Learner,
                 _ => return None,
             };
-            if !node.is_valid() || record.incarnation == 0 || configuration.members[node.slot()].is_some() {
+            let member = Member { node, incarnation: Incarnation(record.incarnation), role };
+            if !node.is_valid() || record.incarnation == 0 || !configuration.add(member) {
                 return None;
             }
-            configuration.members[node.slot()] =
-                Some(Member { node, incarnation: Incarnation(record.incarnation), role });
         }
         (configuration.group != 0 && configuration.voters() > 0).then_some(configuration)
     }

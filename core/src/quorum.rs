@@ -12,13 +12,19 @@ pub fn majority(voters: usize) -> usize {
 /// Voters that do not count (down, silent, another incarnation) are simply not in `matched`; they still belong to `voters`.
 #[inline]
 pub fn reached(voters: usize, matched: impl IntoIterator<Item = Position>) -> Option<Position> {
-    let mut sorted = heapless::Vec::<Position, { MAX_NODES }>::new();
-    for position in matched {
-        // More than fifteen cannot be members: dropping one would only make the result smaller.
-        let at = sorted.iter().position(|other| *other < position).unwrap_or(sorted.len());
-        let _ = sorted.insert(at, position);
+    let mut sorted = [Position(0); MAX_NODES];
+    let mut count = 0;
+    // More than fifteen cannot be members: leaving one out would only make the result smaller.
+    for position in matched.into_iter().take(MAX_NODES) {
+        let mut at = count;
+        while at > 0 && sorted[at - 1] < position {
+            sorted[at] = sorted[at - 1];
+            at -= 1;
+        }
+        sorted[at] = position;
+        count += 1;
     }
-    sorted.get(majority(voters) - 1).copied()
+    sorted[..count].get(majority(voters) - 1).copied()
 }
 
 #[cfg(test)]

@@ -191,6 +191,8 @@ pub struct Replica<M> {
     applied: LogPoint,
     base: Position,
     stuck: bool,
+    /// Something may have changed that is told to others over the control plane.
+    control_due: bool,
     forgetful: Table<Boot>,
     events: Events,
 }
@@ -264,6 +266,7 @@ impl<M: Memory> Replica<M> {
             applied: LogPoint::default(),
             base: Position(0),
             stuck: false,
+            control_due: true,
             forgetful: Table::from_fn(|_| Boot(0)),
             events: Events::default(),
         };
@@ -301,6 +304,8 @@ impl<M: Memory> Replica<M> {
         if !node.is_valid() || !self.peers[node] {
             return;
         }
+        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat | Class::Probe);
+        self.control_due |= !log_plane || done.status != VerbStatus::Success;
         match done.id.class {
             Class::Entries | Class::Beat | Class::Probe | Class::Open | Class::Close => {
                 self.proposer.handle_completion(&mut work!(self), &done);
@@ -386,6 +391,7 @@ impl<M: Memory> Replica<M> {
     /// Looks at everything others may have written, and at the clock. To be called in every turn of the agent's loop.
     pub fn handle_tick(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        self.control_due = true;
         self.look_at_mailboxes();
         let leading = self.proposer.role() == Role::Leader;
         let mut on = surroundings!(self);
@@ -646,7 +652,17 @@ impl<M: Memory> Replica<M> {
     /// The next verb. To be asked for after the events: the application hears of a commit before the beat that spreads it is
     /// posted.
     pub fn poll_verb(&mut self) -> Option<Verb> {
-        if let Some(verb) = self.proposer.poll_verb(&mut work!(self)) {
+        if let Some(verb) = self.proposer.poll_log(&mut work!(self)) {
+            return Some(verb);
+        }
+        // Between a proposal and its commit there is nothing else to look for.
+        let verb = if self.control_due { self.poll_control() } else { None };
+        self.control_due = verb.is_some();
+        verb
+    }
+
+    fn poll_control(&mut self) -> Option<Verb> {
+        if let Some(verb) = self.proposer.poll_control(&mut work!(self)) {
             return Some(verb);
         }
         if let Some(verb) = self.acceptor.poll_verb(&surroundings!(self)) {

@@ -176,7 +176,8 @@ impl Proposer {
     fn spread_commit<M: Memory>(&mut self, on: &mut Work<M>) {
         self.write_leader_line(on, self.lead.term);
         let committed = self.lead.committed.position;
-        for peer in self.peers.iter_mut() {
+        for member in on.configuration.members() {
+            let peer = &mut self.peers[member.node];
             // With entries queued the next beat comes early enough, unless the ring fills up meanwhile.
             let idle = peer.sent == self.lead.end.position;
             let long_ago = committed.0 - peer.beaten.0.min(committed.0) > self.me.ring_len / 32;
@@ -218,7 +219,7 @@ impl Proposer {
         match flight.what {
             What::Entries { end, .. } => {
                 peer.matched = end;
-                if self.role == Role::Leader {
+                if self.role == Role::Leader && end > self.lead.committed.position {
                     self.commit(on);
                 }
             }

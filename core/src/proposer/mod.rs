@@ -263,13 +263,14 @@ impl Proposer {
 
     // Outputs.
 
-    /// The next verb; log writes first, then the requests that the others wait for.
-    pub(crate) fn poll_verb<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
-        if matches!(self.role, Role::Leader | Role::Yielding)
-            && let Some(verb) = self.poll_write(on)
-        {
-            return Some(verb);
-        }
+    /// The next WRITE to a log.
+    #[inline]
+    pub(crate) fn poll_log<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
+        if matches!(self.role, Role::Leader | Role::Yielding) { self.poll_write(on) } else { None }
+    }
+
+    /// The next verb that brings an end of a queue pair up or down, or carries a request.
+    pub(crate) fn poll_control<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
         for (node, link) in on.links.entries() {
             let peer = &mut self.peers[node];
             if let Some(verb) = peer.outbound.poll() {

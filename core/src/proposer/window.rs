@@ -63,8 +63,8 @@ impl Proposer {
         if end > limit {
             return Err(Full);
         }
-        for slot in 1..=crate::types::MAX_NODES {
-            let node = NodeId(slot as u8);
+        for member in on.configuration.members() {
+            let node = member.node;
             if node != self.me.node && self.peers[node].is_in_window() {
                 let reach = Position(self.peers[node].sent.0.min(self.peers[node].matched.0) + half);
                 if end <= reach {
@@ -84,8 +84,8 @@ impl Proposer {
     /// The next WRITE to any follower; copies to the own log by the way, once the others are on theirs.
     pub(crate) fn poll_write<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
         if self.role == Role::Leader {
-            for node in 1..=crate::types::MAX_NODES {
-                let node = NodeId(node as u8);
+            for member in on.configuration.members() {
+                let node = member.node;
                 if self.peers[node].is_in_window()
                     && node != self.me.node
                     && let Some(verb) = self.next_entries(on, node)
@@ -95,8 +95,8 @@ impl Proposer {
             }
             self.copy_own(on);
         }
-        for node in 1..=crate::types::MAX_NODES {
-            let node = NodeId(node as u8);
+        for member in on.configuration.members() {
+            let node = member.node;
             if !self.peers[node].beat_due || !self.peers[node].is_in_window() {
                 continue;
             }
@@ -128,7 +128,7 @@ impl Proposer {
         let start = peer.sent;
         let mut to = end.0.min(start.0 + u64::from(self.timing.max_write).min(ring_len / 8));
         // Up to the end of the lap, where the last pad of a lap ends it early.
-        let lap_end = (start.0 / ring_len + 1) * ring_len;
+        let lap_end = (start.0 | (ring_len - 1)) + 1;
         let stop = gap.map_or(
             lap_end,
             |(pad, resume)| if start < pad && resume.0 == lap_end { pad.0 } else { lap_end },
