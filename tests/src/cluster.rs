@@ -9,7 +9,9 @@ use std::collections::BinaryHeap;
 
 use ringleader_core::entry;
 use ringleader_core::event::Event;
-use ringleader_core::replica::{Areas, Options, ProposeError, Quorum, Replica};
+use ringleader_core::mem::Areas;
+use ringleader_core::proposer::Quorum;
+use ringleader_core::replica::{Options, ProposeError, Replica};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
 
 use crate::client::Client;

@@ -2,7 +2,8 @@
 //!
 //! The only place that knows the fields of the core's `Status`.
 
-use ringleader_core::replica::{Replica, Role, Status};
+use ringleader_core::proposer::{FollowerState, Role};
+use ringleader_core::replica::{Replica, Status};
 use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
 
 use crate::fabric::{Home, SimMemory};
@@ -74,10 +75,12 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
     let status: Status = replica.status();
     let mut followers = [Follower::default(); 16];
     for (seen, of) in followers.iter_mut().zip(&status.followers) {
-        *seen = Follower { in_window: of.in_window, matched: of.matched };
+        if let Some(of) = of {
+            *seen = Follower { in_window: of.state == FollowerState::Window, matched: of.matched };
+        }
     }
     Seen {
-        formed: status.formed,
+        formed: status.group != 0,
         group: status.group,
         leads: status.role == Role::Leader,
         promise: status.promise,
@@ -85,7 +88,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
         end: status.end.position,
         commit: status.commit,
         anchor: status.anchor,
-        applied: status.applied,
+        applied: status.applied.position,
         base: status.base,
         writer: status.writer,
         followers,

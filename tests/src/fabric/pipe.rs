@@ -1,6 +1,7 @@
 //! Posting ends: sending, acknowledging, failing and flushing verbs in order; Connect, Open and Close.
 
-use ringleader_core::types::NodeId;
+use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine, qp, request_kind, verdict};
+use ringleader_core::types::{NodeId, Promise};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
 use super::ends::{Op, PipeId, PipeState, Shape, done};
@@ -15,9 +16,10 @@ impl Fabric {
         let len = match shape {
             Shape::Write { len, .. } | Shape::Read { len, .. } => len,
         };
+        let line = self.trace.is_on().then(|| self.line_in(id.from, request.class, &shape)).unwrap_or_default();
         self.trace.note(now, || match shape {
             Shape::Write { from, to, len, .. } => format!(
-                "{}: WRITE {:?} -> {} [{from} -> {to}, +{len}] (epoch {}, number {})",
+                "{}: WRITE {:?} -> {} [{from} -> {to}, +{len}] (epoch {}, number {}){line}",
                 id.from, request.class, id.to, request.epoch, request.number
             ),
             Shape::Read { .. } => {
@@ -162,6 +164,21 @@ impl Fabric {
         self.complete(id.from, done(op.id, status));
     }
 
+    /// What a line that is about to be written says.
+    fn line_in(&self, node: NodeId, class: Class, shape: &Shape) -> String {
+        let (Some(home), Shape::Write { from, .. }) = (self.home(node), *shape) else { return String::new() };
+        match class {
+            Class::Request => RequestLine::read(&home.staging, from).map(|line| describe_request(&line)),
+            Class::Answer => AnswerLine::read(&home.staging, from).map(|line| describe_answer(&line)),
+            Class::Beat => BeatLine::read(&home.staging, from).map(|line| {
+                let leader = Promise(line.leader);
+                format!(": {leader}, commit {}, matched {}, flags {}", line.commit, line.matched, line.flags)
+            }),
+            _ => None,
+        }
+        .unwrap_or_default()
+    }
+
     fn source_fingerprint(&self, node: NodeId, shape: &Shape) -> u64 {
         let Shape::Write { source, from, len, .. } = *shape else { return 0 };
         let Some(home) = self.home(node) else { return 0 };
@@ -285,5 +302,57 @@ impl Fabric {
         let now = self.now_ns;
         self.trace.note(now, || format!("{}: closed its {:?} end to {}", id.from, id.plane, id.to));
         number
+    }
+}
+
+fn describe_request(line: &RequestLine) -> String {
+    let kind = match line.kind {
+        request_kind::NONE => "nothing",
+        request_kind::VOTE => "a vote",
+        request_kind::ACCESS => "access",
+        request_kind::FORM => "to form",
+        _ => "formed",
+    };
+    format!(
+        ": asks {kind} #{} in term {} with last ({}, {}); own end {} {}",
+        line.sequence,
+        line.term,
+        line.last_term,
+        line.last_index,
+        end_state(line.qp_state),
+        line.qp_epoch
+    )
+}
+
+fn describe_answer(line: &AnswerLine) -> String {
+    let verdict = match line.verdict {
+        verdict::NONE => "nothing",
+        verdict::GRANTED => "granted",
+        verdict::BEHIND => "behind",
+        verdict::LEASE => "lease",
+        verdict::OLDER => "older",
+        _ => "not fresh",
+    };
+    format!(
+        ": says {verdict} #{}, promise {}, last ({}, {}) up to {}, anchor {}; its end {} {}",
+        line.sequence,
+        Promise(line.promise),
+        line.last_term,
+        line.last_index,
+        line.last_position,
+        line.anchor_position,
+        end_state(line.qp_state),
+        line.qp_epoch
+    )
+}
+
+fn end_state(state: u8) -> &'static str {
+    match state {
+        qp::CLOSED => "closed",
+        qp::READY => "ready",
+        qp::FENCED => "fenced",
+        qp::ARMED => "armed",
+        qp::GRANTED => "granted",
+        _ => "unknown",
     }
 }

@@ -30,15 +30,16 @@ impl LeaderCompleteness {
             .map_err(|found| Violation::new(2, format!("elected in term {term}: {}", found.what)))
     }
 
-    /// An entry got committed: leaders of later terms must have it already.
+    /// An entry got committed, by a leader of term `by` (the entry may be older): leaders of later terms have it already.
     pub fn committed(
         &self,
         entry: &Committed,
+        by: Term,
         before: &LogPoint,
         members: &[Member],
         ring_len: u64,
     ) -> Result<(), Violation> {
-        for (term, id, life) in self.elected.iter().filter(|(term, ..)| *term > entry.term) {
+        for (term, id, life) in self.elected.iter().filter(|(term, ..)| *term > by) {
             let Some(leader) = members.iter().find(|m| m.id == *id && m.life == *life && m.alive) else {
                 continue;
             };
@@ -47,7 +48,7 @@ impl LeaderCompleteness {
                 return Err(Violation::new(
                     2,
                     format!(
-                        "entry {} of term {} is committed, and node {id}, leader of term {term}, has not got it ({:?})",
+                        "entry {} of term {} is committed in term {by}, and node {id}, leader of term {term}, has not got it ({:?})",
                         entry.index,
                         entry.term,
                         held.map(|held| held.term)

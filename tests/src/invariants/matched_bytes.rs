@@ -49,7 +49,10 @@ impl MatchedBytes {
                 *compared = (leader.seen.promise, prefixes.compared(follower));
             }
             while compared.1.position < view.matched {
-                compared.1 = step(leader, follower, compared.1, ring_len)?;
+                match step(leader, follower, compared.1, ring_len)? {
+                    Some(next) => compared.1 = next,
+                    None => break,
+                }
             }
         }
         Ok(())
@@ -64,7 +67,13 @@ impl MatchedBytes {
     }
 }
 
-fn step(leader: &Member, follower: &Member, at: LogPoint, ring_len: u64) -> Result<LogPoint, Violation> {
+/// Compares one entry, as the leader has it; `None` when only a part of it is matched yet.
+fn step(
+    leader: &Member,
+    follower: &Member,
+    at: LogPoint,
+    ring_len: u64,
+) -> Result<Option<LogPoint>, Violation> {
     let matched = leader.seen.followers[follower.id.slot()].matched;
     let lost = |why: String| {
         Violation::new(
@@ -75,14 +84,16 @@ fn step(leader: &Member, follower: &Member, at: LogPoint, ring_len: u64) -> Resu
             ),
         )
     };
-    let entry = history::read(&follower.home.log, ring_len, &at)
-        .map_err(|end| lost(format!("holds no valid entry ({end:?})")))?;
     let offset = entry::offset(ring_len, at.position);
     let log = &follower.home.log;
-    let equal = same(log, offset, &leader.home.log, offset, entry.slot)
-        || same(log, offset, &leader.home.staging, offset, entry.slot);
-    if !equal {
-        return Err(lost(format!("holds other bytes (entry {}, term {})", entry.index, entry.term)));
+    let mut why = String::from("continues no entry of the leader's");
+    for area in [&leader.home.log, &leader.home.staging] {
+        let Ok(entry) = history::read(area, ring_len, &at) else { continue };
+        let len = entry.slot.min(matched.0 - at.position.0);
+        if same(log, offset, area, offset, len) {
+            return Ok((len == entry.slot).then_some(entry.next));
+        }
+        why = format!("holds other bytes (entry {}, term {})", entry.index, entry.term);
     }
-    Ok(entry.next)
+    Err(lost(why))
 }

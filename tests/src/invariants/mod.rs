@@ -197,6 +197,8 @@ impl Watch {
         to: Position,
         client: &mut Client,
     ) -> Result<(), Violation> {
+        // A node takes for committed what its own leadership, or the leader it promised to, says is.
+        let by = member.seen.promise.term();
         while self.history.end().position < to {
             let at = self.history.end();
             // A leader's newest entries are in its staging ring before they are in its own log.
@@ -213,7 +215,7 @@ impl Watch {
                 })?;
             log_order::check(&at, &entry)?;
             points::held_by_majority(member, &entry, members, self.ring_len)?;
-            self.completeness.committed(&entry, &at, members, self.ring_len)?;
+            self.completeness.committed(&entry, by, &at, members, self.ring_len)?;
             acknowledged::committed(client, &entry)?;
             self.history.push(entry);
         }

@@ -19,6 +19,8 @@ pub struct Votes {
     before: [Promise; 16],
     votes: BTreeMap<(NodeId, Term), NodeId>,
     asked: BTreeSet<(NodeId, Promise)>,
+    /// Terms of requests, by acceptor, asker and the asker's sequence number.
+    terms: BTreeMap<(NodeId, NodeId, u64), Term>,
 }
 
 impl Votes {
@@ -65,7 +67,7 @@ impl Votes {
         Ok(())
     }
 
-    /// A node posts a verb: requests are noted, and refusals must not come with the promise they refuse.
+    /// A node posts a verb: requests are noted, and a refusal must not come with the promise it refuses.
     pub fn posted(&mut self, member: &Member, verb: &Verb) -> Result<(), Violation> {
         let Verb::Write { id, from, .. } = *verb else { return Ok(()) };
         match id.class {
@@ -74,13 +76,15 @@ impl Votes {
                     && (line.kind == request_kind::VOTE || line.kind == request_kind::ACCESS)
                 {
                     self.asked.insert((id.peer, Promise::new(Term(line.term), member.id)));
+                    self.terms.insert((id.peer, member.id, line.sequence), Term(line.term));
                 }
             }
             Class::Answer => {
                 let Some(line) = AnswerLine::read(&member.home.staging, from) else { return Ok(()) };
                 let refused = matches!(line.verdict, verdict::BEHIND | verdict::LEASE | verdict::OLDER);
                 let (old, new) = (self.before[member.id.slot()], self.promise[member.id.slot()]);
-                if refused && old != new && new.node() == id.peer {
+                let term = self.terms.get(&(member.id, id.peer, line.sequence));
+                if refused && old != new && term.is_some_and(|term| new == Promise::new(*term, id.peer)) {
                     return Err(Violation::new(
                         8,
                         format!(
