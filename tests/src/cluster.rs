@@ -5,7 +5,7 @@
 //! here: `run` does that for seeds, a test for itself.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use ringleader_core::entry;
 use ringleader_core::event::Event;
@@ -80,6 +80,8 @@ pub struct Cluster {
     rounds: BinaryHeap<Round>,
     scheduled: u64,
     rng: Rng,
+    /// What nodes told their hosts, by kind, and how often.
+    pub events: BTreeMap<String, u64>,
     /// The client proposes.
     pub proposing: bool,
     group: u128,
@@ -99,6 +101,7 @@ impl Cluster {
             nodes: Vec::new(),
             rounds: BinaryHeap::new(),
             scheduled: 0,
+            events: BTreeMap::new(),
             proposing: true,
             group: u128::from(rng.word()) << 64 | u128::from(rng.word()),
             rng,
@@ -411,6 +414,11 @@ impl Cluster {
             if !matches!(event, Event::Committed { .. }) {
                 self.note(|| format!("node {id}: {event:?}"));
             }
+            let kind = match event {
+                Event::GaveUp { reason, .. } => format!("gave up: {reason:?}"),
+                other => format!("{other:?}").split([' ', '{']).next().unwrap_or_default().to_owned(),
+            };
+            *self.events.entry(kind).or_default() += 1;
             match event {
                 Event::GaveUp { term, .. } => self.forget(id, Some(term)),
                 Event::Behind { node } => self.nodes[at(node)].behind = true,

@@ -1,6 +1,7 @@
 //! One run of one seed: form a group, let things go wrong, heal it, and see it get well.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringleader_core::types::NodeId;
@@ -27,6 +28,8 @@ pub struct Outcome {
     pub acknowledged: u64,
     /// Terms that had a leader.
     pub elections: u64,
+    /// What nodes told their hosts, by kind, and how often.
+    pub events: BTreeMap<String, u64>,
     /// Faults by kind.
     pub faults: Faults,
     /// From the end of faults until all was well; none when it was not judged.
@@ -62,6 +65,7 @@ pub fn run_plan(plan: Plan, keep_trace: usize) -> Outcome {
     outcome.entries = cluster.watch.history.len() as u64;
     outcome.acknowledged = cluster.client.acknowledged();
     outcome.elections = cluster.watch.leaders.count();
+    outcome.events = std::mem::take(&mut cluster.events);
     outcome.faults = cluster.fabric.faults;
     outcome.simulated_ns = cluster.now_ns();
     (outcome.trace_left_out, outcome.trace) = cluster.fabric.trace.take();
@@ -203,7 +207,7 @@ impl Storm {
                 self.next_ns = now + 1 + self.rng.below(2 * every);
                 if !cluster.plan.faults.is_empty() {
                     let fault = self.rng.pick(&cluster.plan.faults);
-                    self.strike(cluster, fault);
+                    self.strike(cluster, fault)?;
                 }
             }
         }
@@ -214,7 +218,7 @@ impl Storm {
         Ok(())
     }
 
-    fn strike(&mut self, cluster: &mut Cluster, fault: Fault) {
+    fn strike(&mut self, cluster: &mut Cluster, fault: Fault) -> Result<(), Violation> {
         let nodes = u64::from(cluster.plan.nodes);
         let victim = NodeId(1 + self.rng.below(nodes) as u8);
         let other = NodeId(1 + (u64::from(victim.0) + self.rng.below(nodes - 1)) as u8 % nodes as u8);
@@ -225,6 +229,11 @@ impl Storm {
         match fault {
             Fault::Pause => self.pause(cluster, victim, lasts),
             Fault::PauseLeader => self.pause(cluster, leader, lasts),
+            Fault::PauseLeaderInCopy => {
+                cluster.fabric.slow_landings(leader, lasts);
+                cluster.run_for(lasts / 10)?;
+                self.pause(cluster, leader, lasts);
+            }
             Fault::Crash => self.crash(cluster, victim, until),
             Fault::CrashLeader => self.crash(cluster, leader, until),
             Fault::CutOneWay => {
@@ -252,6 +261,7 @@ impl Storm {
                 cluster.slow(victim, times, lasts);
             }
         }
+        Ok(())
     }
 
     fn pause(&mut self, cluster: &mut Cluster, id: NodeId, lasts: u64) {

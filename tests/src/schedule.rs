@@ -16,6 +16,8 @@ pub enum Fault {
     Pause,
     /// The leader's process is.
     PauseLeader,
+    /// The leader's process is, in the middle of its copies: their last pieces land much later.
+    PauseLeaderInCopy,
     /// A process dies, and its memory with it.
     Crash,
     /// The leader's does.
@@ -36,9 +38,10 @@ pub enum Fault {
     Slow,
 }
 
-const ALL: [Fault; 11] = [
+const ALL: [Fault; 12] = [
     Fault::Pause,
     Fault::PauseLeader,
+    Fault::PauseLeaderInCopy,
     Fault::Crash,
     Fault::CrashLeader,
     Fault::CutOneWay,
@@ -141,7 +144,7 @@ impl Plan {
                 (slowest / 8, slowest)
             },
             faults,
-            fault_every_ns: safety_ns / rng.within((2, 24)),
+            fault_every_ns: safety_ns / rng.within((3, 40)),
             fault_ns: (suspect / 20, suspect * rng.within((1, 6))),
             stutter_ppm: rng.pick(&[0, 0, 1_000, 10_000]),
             stutter_ns: suspect * rng.within((1, 5)),

@@ -52,7 +52,8 @@ fn grant(fabric: &mut Fabric, epoch: u32) {
     };
     let own = ask(fabric, WRITER, connect);
     let armed = ask(fabric, ACCEPTOR, Verb::Arm { id: id(WRITER, Class::Arm, epoch, 1), numbers: own.value });
-    let opened = ask(fabric, WRITER, Verb::Open { id: id(ACCEPTOR, Class::Open, epoch, 1), numbers: armed.value });
+    let opened =
+        ask(fabric, WRITER, Verb::Open { id: id(ACCEPTOR, Class::Open, epoch, 1), numbers: armed.value });
     let granted = ask(fabric, ACCEPTOR, Verb::Grant { id: id(WRITER, Class::Grant, epoch, 1) });
     assert_eq!([own.status, armed.status, opened.status, granted.status], [Status::Success; 4]);
 }
@@ -191,7 +192,8 @@ fn behind_an_error_everything_is_flushed_and_completions_keep_their_order() {
         run(&mut fabric);
         let done: Vec<Completion> = std::iter::from_fn(|| fabric.reap(WRITER)).collect();
         assert_eq!(done.iter().map(|done| done.id.number).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
-        let failed = done.iter().position(|done| done.status != Status::Success).expect("the fence stops some");
+        let failed =
+            done.iter().position(|done| done.status != Status::Success).expect("the fence stops some");
         assert!(done[failed + 1..].iter().all(|done| done.status == Status::Flushed), "{done:?}");
         let late = ask(&mut fabric, WRITER, write(1, 6, 0, 64));
         assert_eq!(late.status, Status::Flushed);
@@ -202,7 +204,8 @@ fn behind_an_error_everything_is_flushed_and_completions_keep_their_order() {
 fn an_end_without_permission_refuses() {
     let (mut fabric, _, _) = two(1, Weather::calm(1_000, 500_000));
     let own = ask(&mut fabric, WRITER, Verb::Connect { id: id(ACCEPTOR, Class::Connect, 1, 1) });
-    let armed = ask(&mut fabric, ACCEPTOR, Verb::Arm { id: id(WRITER, Class::Arm, 1, 1), numbers: own.value });
+    let armed =
+        ask(&mut fabric, ACCEPTOR, Verb::Arm { id: id(WRITER, Class::Arm, 1, 1), numbers: own.value });
     ask(&mut fabric, WRITER, Verb::Open { id: id(ACCEPTOR, Class::Open, 1, 1), numbers: armed.value });
     assert_eq!(ask(&mut fabric, WRITER, write(1, 1, 0, 64)).status, Status::Refused);
 }

@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 when nothing was found, 1 when something happened that must not, 2 when something did not happen in time.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,6 +49,7 @@ struct Sum {
     entries: u64,
     acknowledged: u64,
     elections: u64,
+    events: BTreeMap<String, u64>,
     faults: Faults,
     run_us: Vec<u64>,
     recovery_ns: Vec<u64>,
@@ -69,6 +71,7 @@ struct Summary {
     entries: u64,
     acknowledged: u64,
     elections: u64,
+    events: BTreeMap<String, u64>,
     faults: Faults,
     violations: Vec<Found>,
     unjudged: u64,
@@ -161,6 +164,9 @@ impl Sum {
         self.acknowledged += outcome.acknowledged;
         self.elections += outcome.elections;
         self.faults.add(&outcome.faults);
+        for (event, count) in &outcome.events {
+            *self.events.entry(event.clone()).or_default() += count;
+        }
         self.run_us.push(took_us);
         match outcome.recovery_ns {
             Some(ns) => self.recovery_ns.push(ns),
@@ -186,6 +192,7 @@ impl Sum {
             entries: self.entries,
             acknowledged: self.acknowledged,
             elections: self.elections,
+            events: self.events,
             faults: self.faults,
             unjudged: self.unjudged,
             recovery_ns_p50: middle(&self.recovery_ns),
@@ -224,6 +231,8 @@ fn print_summary(summary: &Summary) {
         .flatten()
         .map(|(name, count)| format!("{} {count}", name.replace('_', " ")));
     println!("faults: {}", list.collect::<Vec<_>>().join(", "));
+    let events = summary.events.iter().map(|(name, count)| format!("{name} {count}"));
+    println!("events: {}", events.collect::<Vec<_>>().join(", "));
     for found in &summary.violations {
         println!("seed {}: invariant {}: {}", found.seed, found.invariant, found.what);
     }

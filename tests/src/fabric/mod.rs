@@ -130,6 +130,8 @@ pub struct Fabric {
     gates: Vec<Gate>,
     /// By sender and receiver: nothing passes.
     cut: [[bool; SLOTS]; SLOTS],
+    /// By sender: what it sends passes at once and lands any time until then.
+    slow_landings_until: [u64; SLOTS],
     breaches: Vec<Breach>,
     landings: u64,
 }
@@ -151,6 +153,7 @@ impl Fabric {
             pipes: (0..2 * SLOTS * SLOTS).map(|_| Pipe::new(rng.word())).collect(),
             gates: (0..SLOTS * SLOTS).map(|_| Gate::new()).collect(),
             cut: [[false; SLOTS]; SLOTS],
+            slow_landings_until: [0; SLOTS],
             breaches: Vec::new(),
             landings: 0,
             rng,
@@ -307,10 +310,17 @@ impl Fabric {
         self.pipe_mut(pipe).mute_until_ns = until;
     }
 
+    /// For so long, what a node sends passes the permission check at once, and lands some time before that is over: a writer
+    /// that is stopped in the middle of its copies.
+    pub fn slow_landings(&mut self, from: NodeId, for_ns: u64) {
+        self.slow_landings_until[from.slot()] = self.now_ns + for_ns;
+    }
+
     /// All links are mended, all silence ends, and the weather is this.
     pub fn heal(&mut self, weather: Weather) {
         self.weather = weather;
         self.cut = [[false; SLOTS]; SLOTS];
+        self.slow_landings_until = [0; SLOTS];
         for index in 0..self.pipes.len() {
             self.pipes[index].mute_until_ns = 0;
             self.settle(pipe_at(index));

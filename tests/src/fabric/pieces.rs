@@ -217,7 +217,9 @@ impl Fabric {
                     return self.refuse(&piece, known);
                 }
                 gate.passed += 1;
-                let wait = piece.landing_ns;
+                let slow_ns = self.slow_landings_until[id.from.slot()].saturating_sub(self.now_ns);
+                let wait = piece.landing_ns.max(self.rng.below(slow_ns));
+                self.faults.late_landings += u64::from(wait > piece.landing_ns);
                 piece.stage = Stage::Land;
                 if wait == 0 {
                     self.land(piece);
