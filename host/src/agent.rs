@@ -170,7 +170,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         self.replica.status().role == CoreRole::Leader
     }
 
-    fn reap(&mut self, now: Instant) -> bool {
+    pub(crate) fn reap(&mut self, now: Instant) -> bool {
         let count = self.fabric.reap(&mut self.done);
         for done in &self.done[..count] {
             self.replica.handle_completion(now, *done);
@@ -202,11 +202,11 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Committed { term, index, position } => {
-                trace!(%term, %index, %position, "committed");
-                self.lanes.committed(term, index);
                 if let Some(measuring) = &mut self.measuring {
                     measuring.handle_commit(term, index);
                 }
+                self.lanes.committed(term, index);
+                trace!(%term, %index, %position, "committed");
             }
             Event::GaveUp { term, reason } => {
                 info!(%term, ?reason, "gave up the lead");

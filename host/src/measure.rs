@@ -34,6 +34,8 @@ pub struct Measurement {
 const HIGHEST_NS: u64 = 60_000_000_000;
 /// Looks at the fabric in one sample before the agent's other duties get their turn.
 const PATIENCE: u32 = 2_000;
+/// Rounds that what is on its way between two samples gets to end.
+const SETTLE: usize = 8;
 /// A measurement without a new sample for this long has failed.
 const STALLED_NS: u64 = 5_000_000_000;
 
@@ -53,6 +55,8 @@ pub(crate) struct Measuring {
     payload: Box<[u8]>,
     /// The proposal on its way, and when it was made. Outside the commit phase it only gives the floor something to write.
     outstanding: Option<(Term, Index, Instant)>,
+    /// Followers that the last sample of the floor wrote to.
+    window: usize,
     sampled_at: Instant,
     result: Measurement,
     reply: Sender<Result<Measurement, MeasureError>>,
@@ -119,6 +123,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             samples,
             payload: vec![0; size].into_boxed_slice(),
             outstanding: None,
+            window: self.members,
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
             reply,
@@ -127,6 +132,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
 
     /// Takes one sample, or goes on waiting for it.
     pub(crate) fn measure_once(&mut self) {
+        self.settle();
         let Some(mut measuring) = self.measuring.take() else { return };
         let mut end = Ok(true);
         if measuring.phase != Phase::Commit && measuring.outstanding.is_none() {
@@ -136,10 +142,10 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         if measuring.phase == Phase::Commit || end == Ok(false) {
             end = self.propose_sample(&mut measuring);
         }
-        let waits = measuring.outstanding.is_some();
+        let (outstanding, window) = (measuring.outstanding, measuring.window);
         self.measuring = Some(measuring);
-        if waits {
-            self.await_commit();
+        if let Some((.., since)) = outstanding {
+            self.await_commit(since, window);
         }
         let Some(measuring) = &self.measuring else { return };
         let stalled = clock::now().since(measuring.sampled_at) > STALLED_NS;
@@ -171,21 +177,43 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         }
     }
 
-    /// The inner loop: tell, post, reap, and nothing else, until the commit or until patience ends.
-    fn await_commit(&mut self) {
-        for _ in 0..PATIENCE {
-            self.post_verbs();
+    /// The inner loop: post, reap, tell, and nothing else, until the commit or until patience ends.
+    ///
+    /// Completions are looked for as soon as every follower in window has been written to: the core is not asked for
+    /// more before it is certain that there is no commit yet. The time of the proposal is still good enough for it.
+    fn await_commit(&mut self, since: Instant, window: usize) {
+        let mut now = since;
+        for round in 0..PATIENCE {
+            let mut posted = 0;
+            while posted < window
+                && let Some(verb) = self.replica.poll_verb()
+            {
+                self.fabric.post(&verb);
+                posted += 1;
+            }
             let count = self.fabric.reap(&mut self.done);
-            if count > 0 {
-                let now = clock::now();
-                for done in &self.done[..count] {
-                    self.replica.handle_completion(now, *done);
-                }
+            if round > 0 && count > 0 {
+                now = clock::now();
+            }
+            for at in 0..count {
+                self.replica.handle_completion(now, self.done[at]);
                 self.tell(now);
             }
             if self.measuring.as_ref().is_none_or(|measuring| measuring.outstanding.is_none()) {
                 return;
             }
+        }
+    }
+
+    /// Lets everything that is on its way end, so that none of it falls into the next sample.
+    fn settle(&mut self) {
+        for _ in 0..SETTLE {
+            let now = clock::now();
+            let posted = self.post_verbs();
+            if !self.reap(now) && !posted {
+                return;
+            }
+            self.tell(now);
         }
     }
 
@@ -198,6 +226,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         for peer in 1..=MAX_NODES as u8 {
             verbs[usize::from(peer)] = self.replica.probe_write(NodeId(peer), len);
             written += usize::from(verbs[usize::from(peer)].is_some());
+        }
+        if written > 0 {
+            measuring.window = written;
         }
         let enough = self.members / 2;
         let (mut ended, mut good, mut elapsed) = (0, 0, None);

@@ -1,0 +1,541 @@
+//! A group of production replicas on the simulated fabric: their loops, their clocks, their lives and their client.
+//!
+//! Each node runs the agent's loop at intervals of its own: completions, proposals, tick, events, apply, verbs. It may be
+//! stopped between any two of these. The invariants are asked after each. What goes wrong, and when, is not decided
+//! here: `run` does that for seeds, a test for itself.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use ringleader_core::entry;
+use ringleader_core::event::Event;
+use ringleader_core::mem::Areas;
+use ringleader_core::proposer::Quorum;
+use ringleader_core::replica::{Options, ProposeError, Replica};
+use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
+
+use crate::client::Client;
+use crate::fabric::{Fabric, Home, SimMemory, Weather};
+use crate::history;
+use crate::invariants::{Violation, Watch};
+use crate::rng::Rng;
+use crate::schedule::{Plan, Sizes};
+use crate::trace::Trace;
+use crate::view::{Member, Seen, look};
+
+/// The client gives up on a payload that has been unknown so often.
+const MAX_TRIES: u32 = 3;
+/// Completions a loop takes at most.
+const REAP_BATCH: usize = 32;
+/// Entries a loop applies at most.
+const APPLY_BATCH: usize = 64;
+
+/// Where in its loop a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Completions, proposals, tick.
+    Inputs,
+    /// Events and applying.
+    Events,
+    /// Verbs.
+    Verbs,
+}
+
+#[derive(Debug)]
+struct Node {
+    replica: Option<Replica<SimMemory>>,
+    stage: Stage,
+    /// Number of the round that is to come.
+    next_round: u64,
+    /// Its clock: what it shows at time 0, and how its rate differs from the true one.
+    clock_offset_ns: u64,
+    clock_ppm: i64,
+    paused_until_ns: u64,
+    /// The loop of a slow node takes so many times longer.
+    slowness: u64,
+    slow_until_ns: u64,
+    /// Told by a leader to be below what its ring can serve.
+    behind: bool,
+    /// Must end: it could not fence a writer.
+    aborted: bool,
+}
+
+/// When a node's loop comes round: time, number of the round, node. Only the round scheduled last counts.
+type Round = Reverse<(u64, u64, u8)>;
+
+/// A group and all that belongs to a run.
+#[derive(Debug)]
+pub struct Cluster {
+    /// What the run is like.
+    pub plan: Plan,
+    /// The fabric.
+    pub fabric: Fabric,
+    /// All invariants.
+    pub watch: Watch,
+    /// The client.
+    pub client: Client,
+    /// All nodes, by id.
+    pub members: Vec<Member>,
+    nodes: Vec<Node>,
+    rounds: BinaryHeap<Round>,
+    scheduled: u64,
+    rng: Rng,
+    /// What nodes told their hosts, by kind, and how often.
+    pub events: BTreeMap<String, u64>,
+    /// The client proposes.
+    pub proposing: bool,
+    group: u128,
+}
+
+impl Cluster {
+    /// All nodes started, none in a group.
+    pub fn new(plan: Plan, keep_trace: usize) -> Cluster {
+        let mut rng = Rng::new(plan.seed ^ 0xc105_7e12_0000_0000);
+        let ids: Vec<NodeId> = (1..=plan.nodes).map(NodeId).collect();
+        let fabric = Fabric::new(rng.word(), plan.weather.clone(), Trace::new(keep_trace));
+        let mut cluster = Cluster {
+            watch: Watch::new(ids.clone(), plan.ring_len),
+            fabric,
+            client: Client::default(),
+            members: Vec::new(),
+            nodes: Vec::new(),
+            rounds: BinaryHeap::new(),
+            scheduled: 0,
+            events: BTreeMap::new(),
+            proposing: true,
+            group: u128::from(rng.word()) << 64 | u128::from(rng.word()),
+            rng,
+            plan,
+        };
+        for id in ids {
+            let home = Home::new(cluster.plan.ring_len);
+            cluster.members.push(Member {
+                id,
+                life: 0,
+                alive: false,
+                seen: Seen::default(),
+                first_home: home.clone(),
+                home,
+            });
+            let drift = cluster.plan.drift_ppm;
+            cluster.nodes.push(Node {
+                replica: None,
+                stage: Stage::Inputs,
+                next_round: 0,
+                clock_offset_ns: 1_000_000_000 + cluster.rng.below(1 << 40),
+                clock_ppm: cluster.rng.within((0, 2 * drift)) as i64 - drift as i64,
+                paused_until_ns: 0,
+                slowness: 1,
+                slow_until_ns: 0,
+                behind: false,
+                aborted: false,
+            });
+            cluster.start(id);
+        }
+        cluster
+    }
+
+    /// All ids.
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (1..=self.plan.nodes).map(NodeId)
+    }
+
+    /// The time now.
+    pub fn now_ns(&self) -> u64 {
+        self.fabric.now_ns()
+    }
+
+    /// A node.
+    pub fn member(&self, id: NodeId) -> &Member {
+        &self.members[at(id)]
+    }
+
+    /// Asks a node to form the group.
+    pub fn form(&mut self, id: NodeId) {
+        let (now, group) = (self.clock(id), self.group);
+        if let Some(replica) = &mut self.nodes[at(id)].replica {
+            replica.form(now, group).expect("a fresh node with peers can be asked to form");
+        }
+    }
+
+    /// Whether all nodes are in the group.
+    pub fn is_formed(&self) -> bool {
+        self.members.iter().all(|member| member.seen.formed)
+    }
+
+    /// The leader of the highest term that runs.
+    pub fn leader(&self) -> Option<NodeId> {
+        let leads = |member: &&Member| member.belongs() && member.seen.leads && !self.is_paused(member.id);
+        self.members.iter().filter(leads).max_by_key(|member| member.seen.promise).map(|member| member.id)
+    }
+
+    /// Whether a node's process is stopped.
+    pub fn is_paused(&self, id: NodeId) -> bool {
+        self.nodes[at(id)].paused_until_ns > self.now_ns()
+    }
+
+    /// Whether a leader has found a node to be below what a ring can serve.
+    pub fn is_behind(&self, id: NodeId) -> bool {
+        self.nodes[at(id)].behind
+    }
+
+    /// Stops a node's process for so long. Its memory answers, and what its NIC was told goes out.
+    pub fn pause(&mut self, id: NodeId, for_ns: u64) {
+        self.note(|| format!("node {id} is stopped for {} us", for_ns / 1000));
+        self.nodes[at(id)].paused_until_ns = self.now_ns().saturating_add(for_ns);
+    }
+
+    /// Continues it.
+    pub fn resume(&mut self, id: NodeId) {
+        if self.is_paused(id) {
+            self.note(|| format!("node {id} goes on"));
+            self.nodes[at(id)].paused_until_ns = 0;
+            self.schedule(id, 0);
+        }
+    }
+
+    /// Makes a node's loop slow for a while.
+    pub fn slow(&mut self, id: NodeId, times: u64, for_ns: u64) {
+        self.note(|| format!("node {id} is {times} times slower for {} us", for_ns / 1000));
+        let now = self.now_ns();
+        let node = &mut self.nodes[at(id)];
+        node.slowness = times;
+        node.slow_until_ns = now + for_ns;
+    }
+
+    /// Kills a node's process, and its memory with it.
+    pub fn crash(&mut self, id: NodeId) {
+        self.note(|| format!("node {id} dies"));
+        self.nodes[at(id)].replica = None;
+        self.members[at(id)].alive = false;
+        self.members[at(id)].seen.leads = false;
+        self.fabric.stop(id);
+        self.watch.died(id);
+        self.forget(id, None);
+    }
+
+    /// Starts a node's process with empty memory.
+    pub fn start(&mut self, id: NodeId) {
+        let home = Home::new(self.plan.ring_len);
+        let mut peers = [false; 16];
+        for peer in self.ids().filter(|peer| *peer != id) {
+            peers[peer.slot()] = true;
+        }
+        let options = Options {
+            node: id,
+            peers,
+            ring_len: self.plan.ring_len,
+            max_entry: self.plan.ring_len / 8,
+            timing: self.plan.timing,
+            quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
+            incarnation: Incarnation(self.rng.word() | 1),
+            boot: Boot(self.rng.word() | 1),
+            seed: self.rng.word(),
+        };
+        let areas =
+            Areas { control: home.control.clone(), log: home.log.clone(), staging: home.staging.clone() };
+        self.fabric.start(id, home.clone());
+        let now = self.clock(id);
+        let replica = Replica::new(options, areas, now).expect("options of the simulator are sound");
+        let member = &mut self.members[at(id)];
+        member.life += 1;
+        member.alive = true;
+        if member.life == 1 {
+            member.first_home = home.clone();
+        }
+        member.home = home;
+        member.seen = look(&replica);
+        let life = member.life;
+        let node = &mut self.nodes[at(id)];
+        node.replica = Some(replica);
+        node.stage = Stage::Inputs;
+        node.paused_until_ns = 0;
+        node.aborted = false;
+        self.note(|| format!("node {id} starts (life {life})"));
+        let after = self.rng.within(self.plan.loop_ns);
+        self.schedule(id, after);
+    }
+
+    /// Everything that can get well gets well: `weather` from now on, no cut, no silence, nobody stopped or slow.
+    pub fn heal(&mut self, weather: Weather) {
+        self.note(|| "all faults stop".into());
+        self.fabric.heal(weather);
+        self.plan.stutter_ppm = 0;
+        for id in self.ids() {
+            self.resume(id);
+            self.nodes[at(id)].slow_until_ns = 0;
+        }
+    }
+
+    /// When the next thing happens.
+    pub fn next_ns(&self) -> u64 {
+        let round = self.rounds.peek().map_or(u64::MAX, |Reverse(next)| next.0);
+        self.fabric.next_ns().map_or(round, |next| next.min(round))
+    }
+
+    /// Lets the next thing happen.
+    pub fn step(&mut self) -> Result<(), Violation> {
+        let round = self.rounds.peek().map_or(u64::MAX, |Reverse(next)| next.0);
+        if self.fabric.next_ns().is_some_and(|next| next <= round) {
+            self.fabric.step();
+        } else if let Some(Reverse((at_ns, number, id))) = self.rounds.pop() {
+            self.fabric.advance(at_ns);
+            self.round(NodeId(id), number)?;
+        }
+        match self.fabric.take_breach() {
+            Some(breach) => Err(Violation::new(breach.invariant, breach.what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets time pass.
+    pub fn run_for(&mut self, for_ns: u64) -> Result<(), Violation> {
+        let until = self.now_ns() + for_ns;
+        while self.next_ns() <= until {
+            self.step()?;
+        }
+        self.fabric.advance(until);
+        Ok(())
+    }
+
+    /// Lets time pass until something is so, or the bound is reached; says whether it is so.
+    pub fn run_until(
+        &mut self,
+        bound_ns: u64,
+        mut so: impl FnMut(&Cluster) -> bool,
+    ) -> Result<bool, Violation> {
+        let until = self.now_ns() + bound_ns;
+        while !so(self) {
+            if self.next_ns() > until {
+                return Ok(false);
+            }
+            self.step()?;
+        }
+        Ok(true)
+    }
+
+    /// Proposes a payload of so many bytes to a node; false when it does not take it.
+    pub fn propose(&mut self, id: NodeId, len: usize) -> bool {
+        let number = self.client.make(len);
+        let taken = self.offer(id, number);
+        if taken {
+            self.members[at(id)].seen = self.nodes[at(id)].replica.as_ref().map(look).unwrap_or_default();
+        }
+        taken
+    }
+
+    fn round(&mut self, id: NodeId, number: u64) -> Result<(), Violation> {
+        let now = self.now_ns();
+        let node = &self.nodes[at(id)];
+        if node.next_round != number || node.replica.is_none() {
+            return Ok(());
+        }
+        if node.paused_until_ns > now {
+            // Whoever continues it schedules its next round, unless time does.
+            if node.paused_until_ns != u64::MAX {
+                let wait = node.paused_until_ns - now;
+                self.schedule(id, wait);
+            }
+            return Ok(());
+        }
+        loop {
+            let stage = self.nodes[at(id)].stage;
+            let finished = match stage {
+                Stage::Inputs => self.inputs(id),
+                Stage::Events => self.events(id)?,
+                Stage::Verbs => self.verbs(id)?,
+            };
+            if finished {
+                self.nodes[at(id)].stage = match stage {
+                    Stage::Inputs => Stage::Events,
+                    Stage::Events => Stage::Verbs,
+                    Stage::Verbs => Stage::Inputs,
+                };
+            }
+            if let Some(replica) = &self.nodes[at(id)].replica {
+                self.members[at(id)].seen = look(replica);
+            }
+            // Between inputs and events the host has not been told yet what the status says.
+            if finished && stage != Stage::Inputs {
+                self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
+            }
+            if self.nodes[at(id)].aborted {
+                self.crash(id);
+                return Ok(());
+            }
+            if self.rng.chance(self.plan.stutter_ppm) {
+                self.fabric.faults.stutters += 1;
+                let wait = self.rng.below(self.plan.stutter_ns);
+                self.note(|| format!("node {id} stops after its {stage:?} for {} us", wait / 1000));
+                self.schedule(id, wait);
+                return Ok(());
+            }
+            if finished && stage == Stage::Verbs {
+                break;
+            }
+        }
+        let node = &self.nodes[at(id)];
+        let slowness = if node.slow_until_ns > now { node.slowness } else { 1 };
+        let wait = self.rng.within(self.plan.loop_ns) * slowness;
+        self.schedule(id, wait);
+        Ok(())
+    }
+
+    fn inputs(&mut self, id: NodeId) -> bool {
+        let now = self.clock(id);
+        for _ in 0..REAP_BATCH {
+            let Some(done) = self.fabric.reap(id) else { break };
+            if let Some(replica) = &mut self.nodes[at(id)].replica {
+                replica.handle_completion(now, done);
+            }
+        }
+        if self.proposing && self.members[at(id)].seen.leads && self.rng.chance(self.plan.propose_ppm) {
+            for _ in 0..1 + self.rng.below(self.plan.burst) {
+                let number = match self.client.take_again() {
+                    Some(number) => number,
+                    None => {
+                        let len = self.draw_len();
+                        self.client.make(len)
+                    }
+                };
+                if !self.offer(id, number) {
+                    break;
+                }
+            }
+        }
+        if let Some(replica) = &mut self.nodes[at(id)].replica {
+            replica.handle_tick(now);
+        }
+        true
+    }
+
+    fn events(&mut self, id: NodeId) -> Result<bool, Violation> {
+        while let Some(event) = self.nodes[at(id)].replica.as_mut().and_then(Replica::poll_event) {
+            if !matches!(event, Event::Committed { .. }) {
+                self.note(|| format!("node {id}: {event:?}"));
+            }
+            let kind = match event {
+                Event::GaveUp { reason, .. } => format!("gave up: {reason:?}"),
+                other => format!("{other:?}").split([' ', '{']).next().unwrap_or_default().to_owned(),
+            };
+            *self.events.entry(kind).or_default() += 1;
+            match event {
+                Event::GaveUp { term, .. } => self.forget(id, Some(term)),
+                Event::Behind { node } => self.nodes[at(node)].behind = true,
+                Event::Abort { .. } => self.nodes[at(id)].aborted = true,
+                Event::Stuck { position } => {
+                    return Err(Violation::new(5, format!("node {id} is stuck at {position}")));
+                }
+                _ => {}
+            }
+            // The event may speak of what status showed only after the last look.
+            if let Some(replica) = &self.nodes[at(id)].replica {
+                self.members[at(id)].seen = look(replica);
+            }
+            self.watch.event(id, &event, &self.members, &mut self.client)?;
+            if let Event::Committed { index, .. } = event {
+                self.note(|| format!("node {id} commits up to entry {index}"));
+            }
+        }
+        for _ in 0..APPLY_BATCH {
+            let mut applied = None;
+            let more = self.nodes[at(id)].replica.as_mut().is_some_and(|replica| {
+                replica.apply(|entry| applied = Some((entry.index, history::hash(entry.payload))))
+            });
+            if !more {
+                break;
+            }
+            if let Some((index, payload)) = applied {
+                // The history must know what the anchor has passed before applications are compared with it.
+                if self.watch.history.at(index).is_none() {
+                    self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
+                }
+                self.watch.applied(id, index, payload, &self.members)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Posts verbs; false when it stopped in the middle.
+    fn verbs(&mut self, id: NodeId) -> Result<bool, Violation> {
+        while let Some(verb) = self.nodes[at(id)].replica.as_mut().and_then(Replica::poll_verb) {
+            self.watch.posted(id, &verb, &self.members)?;
+            self.fabric.post(id, verb);
+            if self.rng.chance(self.plan.stutter_ppm / 4) {
+                self.fabric.faults.stutters += 1;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn offer(&mut self, id: NodeId, number: u64) -> bool {
+        let now = self.clock(id);
+        let payload = self.client.payload(number);
+        let Some(replica) = &mut self.nodes[at(id)].replica else { return false };
+        match replica.propose(now, &payload) {
+            Ok(ticket) => {
+                self.client.taken(id, ticket.term, ticket.index, number);
+                true
+            }
+            Err(ProposeError::Full) => {
+                self.fabric.faults.full += 1;
+                self.client.put_back(number);
+                false
+            }
+            Err(_) => {
+                self.client.put_back(number);
+                false
+            }
+        }
+    }
+
+    fn forget(&mut self, id: NodeId, term: Option<ringleader_core::types::Term>) {
+        let (rng, again_ppm, faults) = (&mut self.rng, self.plan.again_ppm, &mut self.fabric.faults);
+        self.client.unknown(id, term, |tries| {
+            let again = tries < MAX_TRIES && rng.chance(again_ppm);
+            faults.reproposals += u64::from(again);
+            again
+        });
+    }
+
+    fn draw_len(&mut self) -> usize {
+        let largest = entry::max_payload(self.plan.ring_len / 8) as u64;
+        let kind = self.rng.below(100);
+        let high = match (self.plan.sizes, kind) {
+            (Sizes::Small, _) | (Sizes::Mixed, 0..70) | (Sizes::Large, 0..30) => 200,
+            (Sizes::Mixed, 70..95) | (Sizes::Large, 30..60) => 6_000,
+            _ => largest,
+        };
+        let exact = self.rng.below(8) == 0;
+        if exact { high as usize } else { self.rng.within((8, high)) as usize }
+    }
+
+    fn schedule(&mut self, id: NodeId, after_ns: u64) {
+        self.scheduled += 1;
+        self.nodes[at(id)].next_round = self.scheduled;
+        self.rounds.push(Reverse((self.now_ns().saturating_add(after_ns), self.scheduled, id.0)));
+    }
+
+    /// What a node's clock shows.
+    fn clock(&self, id: NodeId) -> Instant {
+        let node = &self.nodes[at(id)];
+        let now = self.now_ns();
+        let gained = i128::from(now) * i128::from(node.clock_ppm) / 1_000_000;
+        Instant((i128::from(node.clock_offset_ns + now) + gained) as u64)
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        let now = self.now_ns();
+        self.fabric.trace.note(now, line);
+    }
+
+    /// The promise of a node's acceptor.
+    pub fn promise(&self, id: NodeId) -> Promise {
+        self.member(id).seen.promise
+    }
+}
+
+fn at(id: NodeId) -> usize {
+    id.slot() - 1
+}

@@ -1,0 +1,57 @@
+//! Invariant 12: nothing below `base` is served. Bytes below it may be of a later lap, and would be taken for a log.
+
+use ringleader_core::layout::log;
+use ringleader_core::types::Position;
+use ringleader_core::verb::{Class, Verb};
+
+use super::Violation;
+use crate::view::Member;
+
+/// The last base of each node, which never falls.
+#[derive(Clone, Debug, Default)]
+pub struct Base {
+    base: [Position; 16],
+}
+
+impl Base {
+    /// A node stepped.
+    pub fn after_step(&mut self, member: &Member) -> Result<(), Violation> {
+        let last = &mut self.base[member.id.slot()];
+        if member.seen.base < *last {
+            return Err(Violation::new(
+                12,
+                format!("node {}: its base fell from {last} to {}", member.id, member.seen.base),
+            ));
+        }
+        *last = member.seen.base;
+        Ok(())
+    }
+
+    /// A leader sends entries: what it sends lies in `[base, end)`.
+    pub fn posted(&self, member: &Member, verb: &Verb, ring_len: u64) -> Result<(), Violation> {
+        let Verb::Write { id, from, to, len, .. } = *verb else { return Ok(()) };
+        if id.class != Class::Entries {
+            return Ok(());
+        }
+        let (base, end) = (member.seen.base.0, member.seen.end.0);
+        if from != to || to < log::RING || to - log::RING + u64::from(len) > ring_len {
+            return Err(Violation::new(
+                12,
+                format!("node {} sends entries across the ring: {verb:?}", member.id),
+            ));
+        }
+        // The only place in the log that this can be, if it is at or above the base.
+        let position = base + ((to - log::RING).wrapping_sub(base) & (ring_len - 1));
+        if position + u64::from(len) > end {
+            return Err(Violation::new(
+                12,
+                format!(
+                    "node {} sends what is not in its log: offset {}, {len} bytes, with base {base} and end {end}",
+                    member.id,
+                    to - log::RING
+                ),
+            ));
+        }
+        Ok(())
+    }
+}

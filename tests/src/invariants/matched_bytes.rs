@@ -1,0 +1,99 @@
+//! Invariant 11: no source byte changes while a request that reads it is outstanding, and no completion of an older epoch
+//! moves `matched`. A commit counts on what `matched` says.
+//!
+//! Sources are watched by the fabric, which alone knows what is outstanding. Here: whatever a leader takes for matched
+//! stands in that follower's log, byte for byte, whatever completion made it think so.
+
+use ringleader_core::entry;
+use ringleader_core::types::{LogPoint, NodeId, Promise};
+
+use super::Violation;
+use super::committed_prefixes::CommittedPrefixes;
+use crate::fabric::same;
+use crate::history;
+use crate::view::Member;
+
+/// Up to where each leader's view of each follower was compared, and under which promise.
+#[derive(Clone, Debug)]
+pub struct MatchedBytes {
+    compared: Vec<(Promise, LogPoint)>,
+}
+
+impl Default for MatchedBytes {
+    fn default() -> MatchedBytes {
+        MatchedBytes { compared: vec![(Promise::NONE, LogPoint::default()); 16 * 16] }
+    }
+}
+
+impl MatchedBytes {
+    /// A leader stepped.
+    pub fn after_step(
+        &mut self,
+        leader: &Member,
+        members: &[Member],
+        prefixes: &CommittedPrefixes,
+        ring_len: u64,
+    ) -> Result<(), Violation> {
+        if !leader.seen.leads {
+            return Ok(());
+        }
+        for follower in members.iter().filter(|member| member.belongs()) {
+            let view = leader.seen.followers[follower.id.slot()];
+            // A later leader may replace what was matched and never committed.
+            let superseded = follower.seen.promise.term() > leader.seen.promise.term();
+            if !view.in_window || superseded {
+                continue;
+            }
+            let compared = &mut self.compared[leader.id.slot() * 16 + follower.id.slot()];
+            if compared.0 != leader.seen.promise || compared.1.position > view.matched {
+                *compared = (leader.seen.promise, prefixes.compared(follower));
+            }
+            while compared.1.position < view.matched {
+                match step(leader, follower, compared.1, ring_len)? {
+                    Some(next) => compared.1 = next,
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A node is gone: nothing of what was compared holds any more.
+    pub fn forget(&mut self, node: NodeId) {
+        for other in 0..16 {
+            self.compared[node.slot() * 16 + other].0 = Promise::NONE;
+            self.compared[other * 16 + node.slot()].0 = Promise::NONE;
+        }
+    }
+}
+
+/// Compares one entry, as the leader has it; `None` when only a part of it is matched yet.
+fn step(
+    leader: &Member,
+    follower: &Member,
+    at: LogPoint,
+    ring_len: u64,
+) -> Result<Option<LogPoint>, Violation> {
+    let matched = leader.seen.followers[follower.id.slot()].matched;
+    let lost = |why: String| {
+        Violation::new(
+            11,
+            format!(
+                "leader {} ({}) takes node {} for matched up to {matched}, which at {} {why}",
+                leader.id, leader.seen.promise, follower.id, at.position
+            ),
+        )
+    };
+    let offset = entry::offset(ring_len, at.position);
+    let log = &follower.home.log;
+    let mut why = String::from("continues no entry of the leader's");
+    for area in [&leader.home.log, &leader.home.staging] {
+        let Ok(entry) = history::read(area, ring_len, &at) else { continue };
+        let len = entry.slot.min(matched.0 - at.position.0);
+        if same(log, offset, area, offset, len) {
+            return Ok((len == entry.slot).then_some(entry.next));
+        }
+        why = format!("holds other bytes (entry {}, term {})", entry.index, entry.term);
+    }
+    Err(lost(why))
+}

@@ -1,0 +1,99 @@
+//! Invariant 5: `applied <= anchor <= commit <= matched by a majority`, and nothing is applied that is not valid. What is
+//! applied cannot be taken back.
+
+use ringleader_core::entry;
+use ringleader_core::types::{Index, Position};
+
+use super::Violation;
+use crate::fabric::same;
+use crate::history::{Committed, History};
+use crate::view::Member;
+
+/// The last points of each node, which never fall.
+#[derive(Clone, Debug, Default)]
+pub struct Points {
+    applied: [Position; 16],
+    anchor: [Position; 16],
+    applied_index: [Index; 16],
+}
+
+impl Points {
+    /// A node stepped.
+    pub fn after_step(&mut self, member: &Member) -> Result<(), Violation> {
+        let seen = &member.seen;
+        let slot = member.id.slot();
+        let ordered = seen.applied <= seen.anchor.position && seen.anchor.position <= seen.commit;
+        if !ordered {
+            return Err(Violation::new(
+                5,
+                format!(
+                    "node {}: applied {}, anchor {}, commit {} are out of order",
+                    member.id, seen.applied, seen.anchor.position, seen.commit
+                ),
+            ));
+        }
+        if seen.applied < self.applied[slot] || seen.anchor.position < self.anchor[slot] {
+            return Err(Violation::new(5, format!("node {}: applied or anchor fell", member.id)));
+        }
+        self.applied[slot] = seen.applied;
+        self.anchor[slot] = seen.anchor.position;
+        Ok(())
+    }
+
+    /// A node hands an entry to its application: the next payload of the history, byte for byte.
+    pub fn applied(
+        &mut self,
+        member: &Member,
+        index: Index,
+        payload: u64,
+        history: &History,
+    ) -> Result<(), Violation> {
+        let last = &mut self.applied_index[member.id.slot()];
+        let next = (last.0 + 1..=index.0).find(|skipped| {
+            history.at(Index(*skipped)).is_none_or(|entry| entry.kind == entry::Kind::PAYLOAD)
+        });
+        let known = history.at(index);
+        if next != Some(index.0) || known.is_none_or(|known| known.payload != payload) {
+            return Err(Violation::new(
+                5,
+                format!(
+                    "node {} applies entry {index} after entry {last}; next is {next:?}, committed is {known:?}",
+                    member.id
+                ),
+            ));
+        }
+        *last = index;
+        Ok(())
+    }
+
+    /// The last entry a node has handed to its application.
+    pub fn last_applied(&self, member: &Member) -> Index {
+        self.applied_index[member.id.slot()]
+    }
+}
+
+/// An entry got committed: a majority must hold its bytes. `area` is where it was read.
+pub fn held_by_majority(
+    member: &Member,
+    entry: &Committed,
+    members: &[Member],
+    ring_len: u64,
+) -> Result<(), Violation> {
+    let offset = entry::offset(ring_len, entry.position);
+    let holds = |other: &&Member| {
+        let log = &other.first_home.log;
+        same(log, offset, &member.home.log, offset, entry.slot)
+            || same(log, offset, &member.home.staging, offset, entry.slot)
+    };
+    let held: Vec<u8> = members.iter().filter(holds).map(|other| other.id.0).collect();
+    if held.len() * 2 <= members.len() {
+        return Err(Violation::new(
+            5,
+            format!(
+                "node {} takes entry {} of term {} (proposal {}) for committed; only {held:?} hold it",
+                member.id, entry.index, entry.term, entry.proposal
+            ),
+        ));
+    }
+    Ok(())
+}

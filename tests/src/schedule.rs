@@ -1,0 +1,227 @@
+//! What goes wrong in a run, and how often: everything a seed draws before the run begins.
+//!
+//! Swarm testing (Groce et al., ISSTA 2012): each seed turns most kinds of faults off and some up, since runs with a
+//! little of everything never get deep into any one of them.
+
+use ringleader_core::layout::MIN_RING_LEN;
+use ringleader_core::timing::Timing;
+
+use crate::fabric::Weather;
+use crate::rng::Rng;
+
+/// Something that is done to a group while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A process is stopped for a while; its memory still answers.
+    Pause,
+    /// The leader's process is.
+    PauseLeader,
+    /// The leader's process is, in the middle of its copies: their last pieces land much later.
+    PauseLeaderInCopy,
+    /// A process dies, and its memory with it.
+    Crash,
+    /// The leader's does.
+    CrashLeader,
+    /// A link is cut in one direction.
+    CutOneWay,
+    /// A link is cut in both.
+    CutBothWays,
+    /// A node is cut off from all others.
+    Isolate,
+    /// A posting end breaks.
+    BreakPipe,
+    /// An acceptor's end breaks.
+    BreakGate,
+    /// A posting end goes silent.
+    Mute,
+    /// A node's loop gets slow.
+    Slow,
+}
+
+const ALL: [Fault; 12] = [
+    Fault::Pause,
+    Fault::PauseLeader,
+    Fault::PauseLeaderInCopy,
+    Fault::Crash,
+    Fault::CrashLeader,
+    Fault::CutOneWay,
+    Fault::CutBothWays,
+    Fault::Isolate,
+    Fault::BreakPipe,
+    Fault::BreakGate,
+    Fault::Mute,
+    Fault::Slow,
+];
+
+/// What the client proposes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sizes {
+    /// At most 200 bytes.
+    Small,
+    /// Mostly small, some of some KiB, a few of the largest.
+    Mixed,
+    /// Many of the largest: the ring wraps soon.
+    Large,
+}
+
+/// Everything a seed draws.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it all comes from.
+    pub seed: u64,
+    /// Nodes 1..=nodes.
+    pub nodes: u8,
+    /// Timers of the core.
+    pub timing: Timing,
+    /// Bytes of ring.
+    pub ring_len: u64,
+    /// Whether followers that are stopped count for a commit.
+    pub stored_quorum: bool,
+    /// How the fabric behaves until all is healed, and afterwards.
+    pub weather: Weather,
+    /// See `weather`.
+    pub calm: Weather,
+    /// How long faults go on.
+    pub safety_ns: u64,
+    /// Within this, after faults have stopped, all must be well.
+    pub bound_ns: u64,
+    /// A node's loop comes round this often.
+    pub loop_ns: (u64, u64),
+    /// What may be done to the group; what stands in it twice is done twice as often.
+    pub faults: Vec<Fault>,
+    /// One of them about this often.
+    pub fault_every_ns: u64,
+    /// How long one lasts.
+    pub fault_ns: (u64, u64),
+    /// A process stops between two steps of its loop.
+    pub stutter_ppm: u32,
+    /// For up to this long.
+    pub stutter_ns: u64,
+    /// A crashed node comes back, without its memory.
+    pub restart_ppm: u32,
+    /// A minority stays stopped when all else is healed.
+    pub leave_stopped: bool,
+    /// What is proposed.
+    pub sizes: Sizes,
+    /// A loop of a leader gets a proposal.
+    pub propose_ppm: u32,
+    /// And so many more at once, at most.
+    pub burst: u64,
+    /// An unknown proposal is proposed again.
+    pub again_ppm: u32,
+    /// Rates of clocks differ from the true one by up to this, in parts per million.
+    pub drift_ppm: u64,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(seed: u64, nodes: u8) -> Plan {
+        let mut rng = Rng::new(seed ^ 0x5eed_0000_0000_0000 ^ u64::from(nodes) << 32);
+        let timing = if rng.chance(500_000) { Timing::LOCAL } else { Timing::HARDWARE };
+        let suspect = timing.suspect_after_ns;
+        let mut faults = Vec::new();
+        for fault in ALL {
+            for _ in 0..rng.pick(&[0, 0, 0, 1, 1, 3]) {
+                faults.push(fault);
+            }
+        }
+        let calm_latency = timing.beat_ns / rng.within((10, 50));
+        let calm = Weather::calm(calm_latency, suspect);
+        let sizes = rng.pick(&[Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large]);
+        let safety_ns = suspect * rng.within((8, 28));
+        Plan {
+            seed,
+            nodes,
+            timing,
+            ring_len: MIN_RING_LEN,
+            stored_quorum: rng.chance(250_000),
+            weather: draw_weather(&mut rng, &timing, calm.clone()),
+            calm,
+            safety_ns,
+            bound_ns: bound_ns(&timing),
+            loop_ns: {
+                let slowest = timing.beat_ns / rng.within((2, 8));
+                (slowest / 8, slowest)
+            },
+            faults,
+            fault_every_ns: safety_ns / rng.within((3, 40)),
+            fault_ns: (suspect / 20, suspect * rng.within((1, 6))),
+            stutter_ppm: rng.pick(&[0, 0, 1_000, 10_000]),
+            stutter_ns: suspect * rng.within((1, 5)),
+            restart_ppm: rng.pick(&[0, 500_000, 1_000_000]),
+            leave_stopped: rng.chance(300_000),
+            sizes,
+            propose_ppm: rng.pick(&[20_000, 100_000, 400_000]),
+            burst: rng.pick(&[1, 1, 4, 12]),
+            again_ppm: rng.pick(&[0, 300_000, 1_000_000]),
+            drift_ppm: timing.drift_ppm / 2,
+        }
+    }
+
+    /// A plan without any faults: for directed scenarios, which add their own.
+    pub fn quiet(seed: u64, nodes: u8, timing: Timing) -> Plan {
+        let calm = Weather::calm(timing.beat_ns / 20, timing.suspect_after_ns);
+        Plan {
+            seed,
+            nodes,
+            timing,
+            ring_len: MIN_RING_LEN,
+            stored_quorum: false,
+            weather: calm.clone(),
+            calm,
+            safety_ns: 0,
+            bound_ns: bound_ns(&timing),
+            loop_ns: (timing.beat_ns / 40, timing.beat_ns / 5),
+            faults: Vec::new(),
+            fault_every_ns: 0,
+            fault_ns: (0, 0),
+            stutter_ppm: 0,
+            stutter_ns: 0,
+            restart_ppm: 0,
+            leave_stopped: false,
+            sizes: Sizes::Small,
+            propose_ppm: 0,
+            burst: 1,
+            again_ppm: 0,
+            drift_ppm: 0,
+        }
+    }
+}
+
+/// After faults have stopped: open fences and connections end, one campaign fails, one leader loses its quorum, and still.
+fn bound_ns(timing: &Timing) -> u64 {
+    8 * timing.campaign_timeout_ns + 4 * timing.quorum_lost_ns + 2 * timing.alive_within_ns
+}
+
+fn draw_weather(rng: &mut Rng, timing: &Timing, calm: Weather) -> Weather {
+    let (beat, suspect) = (timing.beat_ns, timing.suspect_after_ns);
+    let often = |rng: &mut Rng| rng.pick(&[0, 0, 20_000, 150_000, 600_000]);
+    let rarely = |rng: &mut Rng| rng.pick(&[0, 0, 0, 500, 5_000]);
+    let slowest = beat / rng.within((1, 40));
+    Weather {
+        latency_ns: (slowest / rng.within((2, 20)), slowest),
+        byte_ps: rng.pick(&[0, 80, beat / 200]),
+        tail_ppm: rng.pick(&[0, 5_000, 50_000]),
+        tail_ns: suspect * rng.within((1, 4)) / 2,
+        split_ppm: often(rng),
+        word_split_ppm: rng.pick(&[0, 500_000]),
+        flight_ppm: often(rng),
+        flight_ns: beat * rng.within((1, 30)),
+        landing_ppm: often(rng),
+        landing_ns: beat * rng.within((1, 30)),
+        ack_late_ppm: often(rng),
+        ack_ns: beat * rng.within((1, 20)),
+        mute_ppm: rarely(rng),
+        mute_ns: suspect * rng.within((1, 12)),
+        partial_ppm: rarely(rng),
+        prompt_ppm: rng.pick(&[0, 500_000, 1_000_000]),
+        refusal_breaks_ppm: rng.pick(&[0, 500_000, 1_000_000]),
+        timeout_ns: suspect * rng.within((2, 24)) / 4,
+        resend_ns: beat * rng.within((1, 10)),
+        state_ns: (beat / 100, beat * rng.within((1, 20)) / 10),
+        fence_ns: (beat / 100, beat * rng.within((1, 40)) / 10),
+        fence_tail_ppm: rng.pick(&[0, 0, 100_000]),
+        fence_tail_ns: suspect * rng.within((1, 10)),
+        ..calm
+    }
+}

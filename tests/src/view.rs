@@ -1,0 +1,96 @@
+//! What the simulator sees of a node: its status in the words of the invariants, and its memory.
+//!
+//! The only place that knows the fields of the core's `Status`.
+
+use ringleader_core::proposer::{FollowerState, Role};
+use ringleader_core::replica::{Replica, Status};
+use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
+
+use crate::fabric::{Home, SimMemory};
+
+/// A follower as its leader sees it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Follower {
+    /// It has write access and counts, if it is live.
+    pub in_window: bool,
+    /// Its bytes up to here are known to be the leader's.
+    pub matched: Position,
+}
+
+/// A node's own account of itself after its last step.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Seen {
+    /// It belongs to a group.
+    pub formed: bool,
+    /// That group.
+    pub group: u128,
+    /// It leads.
+    pub leads: bool,
+    /// Highest grant, and to whom.
+    pub promise: Promise,
+    /// Whom it takes for the leader.
+    pub leader: NodeId,
+    /// Where its log ends.
+    pub end: Position,
+    /// Known committed.
+    pub commit: Position,
+    /// Last entry known committed and walked.
+    pub anchor: LogPoint,
+    /// Handed to the application.
+    pub applied: Position,
+    /// Nothing below is served.
+    pub base: Position,
+    /// Who may write its log area.
+    pub writer: NodeId,
+    /// By node.
+    pub followers: [Follower; 16],
+}
+
+/// A node of a run.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its id.
+    pub id: NodeId,
+    /// Counts its lives; only the first belongs to the group.
+    pub life: u32,
+    /// Its process exists.
+    pub alive: bool,
+    /// Its own account.
+    pub seen: Seen,
+    /// Memory of this life.
+    pub home: Home,
+    /// Memory of its first life: what it was counted for.
+    pub first_home: Home,
+}
+
+impl Member {
+    /// Whether this is a process of the group, not one that came back without memory.
+    pub fn belongs(&self) -> bool {
+        self.alive && self.life == 1 && self.seen.formed
+    }
+}
+
+/// The account of a replica.
+pub fn look(replica: &Replica<SimMemory>) -> Seen {
+    let status: Status = replica.status();
+    let mut followers = [Follower::default(); 16];
+    for (seen, of) in followers.iter_mut().zip(&status.followers) {
+        if let Some(of) = of {
+            *seen = Follower { in_window: of.state == FollowerState::Window, matched: of.matched };
+        }
+    }
+    Seen {
+        formed: status.group != 0,
+        group: status.group,
+        leads: status.role == Role::Leader,
+        promise: status.promise,
+        leader: status.leader,
+        end: status.end.position,
+        commit: status.commit,
+        anchor: status.anchor,
+        applied: status.applied.position,
+        base: status.base,
+        writer: status.writer,
+        followers,
+    }
+}
