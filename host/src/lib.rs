@@ -4,9 +4,9 @@
 mod agent;
 pub mod app;
 pub mod cli;
-pub mod demo;
 pub mod clock;
 mod command;
+pub mod demo;
 mod errors;
 mod events;
 pub mod fabric;
