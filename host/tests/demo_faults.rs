@@ -27,7 +27,7 @@ fn survivors(ended: &Ended) -> usize {
 fn the_leader_dies() {
     let turn = turn();
     for _ in 0..6 {
-        let ended = well(&turn, "--nodes 3 --samples 0 --kill leader", 3, 4000);
+        let ended = well(&turn, "--nodes 3 --ring 4M --samples 0 --kill leader", 3, 4000);
         assert_eq!(survivors(&ended), 2);
         assert!(ended.json["leader_changes"].as_u64() >= Some(1), "{}", ended.json);
         let parts = &ended.json["failover_ns"];
@@ -38,7 +38,7 @@ fn the_leader_dies() {
         );
     }
     for _ in 0..2 {
-        assert_eq!(survivors(&well(&turn, "--nodes 5 --samples 0 --kill leader", 5, 4000)), 4);
+        assert_eq!(survivors(&well(&turn, "--nodes 5 --ring 4M --samples 0 --kill leader", 5, 4000)), 4);
     }
 }
 
@@ -46,12 +46,12 @@ fn the_leader_dies() {
 fn a_follower_dies() {
     let turn = turn();
     for _ in 0..4 {
-        let ended = well(&turn, "--nodes 3 --samples 0 --kill follower", 3, 4000);
+        let ended = well(&turn, "--nodes 3 --ring 4M --samples 0 --kill follower", 3, 4000);
         assert_eq!(survivors(&ended), 2);
         assert_eq!(ended.json["failover_ns"], Value::Null);
     }
     for _ in 0..2 {
-        assert_eq!(survivors(&well(&turn, "--nodes 5 --samples 0 --kill follower", 5, 4000)), 4);
+        assert_eq!(survivors(&well(&turn, "--nodes 5 --ring 4M --samples 0 --kill follower", 5, 4000)), 4);
     }
 }
 
@@ -59,14 +59,14 @@ fn a_follower_dies() {
 fn the_leader_sleeps() {
     let turn = turn();
     for _ in 0..6 {
-        let ended = well(&turn, "--nodes 3 --samples 0 --pause leader", 3, 4000);
+        let ended = well(&turn, "--nodes 3 --ring 4M --samples 0 --pause leader", 3, 4000);
         // Who sleeps in the middle of a copy is shot: everybody else comes back.
         let shot = ended.json["shot"].as_u64().expect("a number") as usize;
         assert_eq!(survivors(&ended) + shot, 3, "{}", ended.json);
         assert!(ended.json["failover_ns"]["total"].is_u64(), "{}", ended.json);
     }
     for _ in 0..2 {
-        well(&turn, "--nodes 5 --samples 0 --pause leader", 5, 4000);
+        well(&turn, "--nodes 5 --ring 4M --samples 0 --pause leader", 5, 4000);
     }
 }
 
@@ -74,11 +74,11 @@ fn the_leader_sleeps() {
 fn a_follower_sleeps() {
     let turn = turn();
     for _ in 0..4 {
-        let ended = well(&turn, "--nodes 3 --samples 0 --pause follower", 3, 4000);
+        let ended = well(&turn, "--nodes 3 --ring 4M --samples 0 --pause follower", 3, 4000);
         assert_eq!(survivors(&ended), 3);
     }
     for _ in 0..2 {
-        well(&turn, "--nodes 5 --samples 0 --pause follower", 5, 4000);
+        well(&turn, "--nodes 5 --ring 4M --samples 0 --pause follower", 5, 4000);
     }
 }
 
@@ -156,4 +156,23 @@ fn regions_are_kept_when_asked_for() {
     for node in 1..=3 {
         assert!(dir.join(format!("node-{node}.region")).exists());
     }
+}
+
+#[test]
+fn a_leader_that_stops_in_the_middle_of_a_copy_is_shot() {
+    let turn = turn();
+    let (input, dir) = (lines(20_000), turn.path("out"));
+    fs::write(turn.path("input"), &input).expect("written");
+    let mut shot = 0;
+    for round in 0..6 {
+        // Node 1 stops itself when it has written this often, if it leads then.
+        let mut demo = turn.demo("--nodes 3 --ring 4M --samples 0 --kill none --json --input");
+        demo.arg(turn.path("input")).arg("--dir").arg(&dir);
+        let ended = run(demo.env("RINGLEADER_TEST_STOP_IN_COPY", (100 + 37 * round).to_string()));
+        check_all_well(&ended, &dir, &input, 3);
+        assert_eq!(survivors(&ended) as u64 + ended.json["shot"].as_u64().expect("a number"), 3);
+        shot += ended.json["shot"].as_u64().expect("a number");
+        fs::remove_dir_all(&dir).expect("removed");
+    }
+    assert!(shot > 0, "nobody was shot");
 }

@@ -27,7 +27,7 @@ use super::{now_ns, proposal};
 use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
-const NAP_BUSY: Duration = Duration::from_micros(500);
+const NAP_BUSY: Duration = Duration::from_micros(200);
 const NAP_IDLE: Duration = Duration::from_millis(2);
 /// A node tells how far it is at most this often.
 const STATE_EVERY: Duration = Duration::from_millis(5);
@@ -355,7 +355,6 @@ impl Desk {
             early: read(&self.counters.early),
             backlog: read(&self.counters.collected).saturating_sub(written),
             leads: if status.role == crate::Role::Leader { status.term } else { 0 },
-            events_dropped: status.events_dropped,
         }
     }
 

@@ -18,8 +18,8 @@ use super::proposal;
 use super::source::Source;
 use super::wire::{Order, Outbox};
 
-/// Most entries on their way.
-const MAX_WINDOW: u64 = 4096;
+/// Most entries on their way: enough for the leader never to wait for the next, few enough for a lane.
+const MAX_WINDOW: u64 = 8192;
 /// Most bytes of the log on their way.
 const MAX_WINDOW_LEN: u64 = 2 << 20;
 /// A frame is sealed when it is about this long.

@@ -45,7 +45,7 @@ pub struct Leadership {
     pub first_commit_ns: Option<u64>,
     /// Its commits of entries that count.
     pub commits: Option<Commits>,
-    /// Until when: it gave up, or died.
+    /// Until when: it gave up, or was struck.
     pub ended_ns: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ impl History {
                     leadership.ended_ns.get_or_insert(at_ns);
                 }
             }
-            Mark::Killed | Mark::Dead => {
+            Mark::Killed | Mark::Stopped | Mark::Dead => {
                 for leadership in self.leaderships.iter_mut().filter(|leadership| leadership.node == node) {
                     leadership.ended_ns.get_or_insert(at_ns);
                 }

@@ -42,7 +42,7 @@ pub fn draw(history: &History, nodes: u8, start_ns: u64, end_ns: u64, acked: &[(
     let end = format!("{:.0} ms", span as f64 / 1e6);
     let _ = writeln!(text, "{:9}0{end:>width$}", "", width = WIDTH - 1);
     for node in 1..=nodes {
-        let lane = lane(history, node, column);
+        let lane = lane(history, node, start_ns, column);
         let letters: String = lane.iter().map(|shown| shown.letter()).collect();
         let _ = writeln!(text, "node {node:<3} {}", letters.trim_end());
     }
@@ -51,7 +51,7 @@ pub fn draw(history: &History, nodes: u8, start_ns: u64, end_ns: u64, acked: &[(
     text
 }
 
-fn lane(history: &History, node: u8, column: impl Fn(u64) -> usize) -> Vec<Shown> {
+fn lane(history: &History, node: u8, start_ns: u64, column: impl Fn(u64) -> usize) -> Vec<Shown> {
     let mut moments: Vec<_> = history.moments().iter().filter(|moment| moment.node == node).collect();
     moments.sort_by_key(|moment| moment.at_ns);
     let mut lane = vec![Shown::Follows; WIDTH];
@@ -76,8 +76,12 @@ fn lane(history: &History, node: u8, column: impl Fn(u64) -> usize) -> Vec<Shown
         };
         // An event of before the stop may be heard of after it, never the other way round.
         let state = if asleep { Shown::Stopped } else { then };
-        let before = lane[at];
-        lane[at] = if here == Shown::Killed { here } else { before.max(here) };
+        lane[at] = match (lane[at], here) {
+            // What was before the picture is only where its lane starts.
+            _ if moment.at_ns < start_ns => state,
+            (_, Shown::Killed) => here,
+            (before, here) => before.max(here),
+        };
         for shown in &mut lane[at + 1..] {
             *shown = state;
         }
@@ -107,13 +111,14 @@ mod tests {
     fn a_leader_dies() {
         let mut history = History::default();
         let ms = 1_000_000;
-        history.add(ms, 1, Mark::Saw(Happening::Elected { term: 1 }));
-        history.add(50 * ms, 1, Mark::Killed);
-        history.add(80 * ms, 3, Mark::Saw(Happening::Campaign { term: 2 }));
-        history.add(81 * ms, 3, Mark::Saw(Happening::Elected { term: 2 }));
-        history.add(60 * ms, 2, Mark::Stopped);
-        history.add(90 * ms, 2, Mark::Woken);
-        let picture = draw(&history, 3, 0, 144 * ms, &[(ms, 10), (2 * ms, 10), (100 * ms, 1)]);
+        history.add(1, 1, Mark::Saw(Happening::Campaign { term: 1 }));
+        history.add(2, 1, Mark::Saw(Happening::Elected { term: 1 }));
+        history.add(50 * ms + 10, 1, Mark::Killed);
+        history.add(80 * ms + 10, 3, Mark::Saw(Happening::Campaign { term: 2 }));
+        history.add(81 * ms + 10, 3, Mark::Saw(Happening::Elected { term: 2 }));
+        history.add(60 * ms + 10, 2, Mark::Stopped);
+        history.add(90 * ms + 10, 2, Mark::Woken);
+        let picture = draw(&history, 3, 10, 144 * ms + 10, &[(ms, 10), (3 * ms, 10), (101 * ms, 1)]);
         let lines: Vec<&str> = picture.lines().collect();
         assert_eq!(lines[0], format!("{:9}0{:>71}", "", "144 ms"));
         assert_eq!(lines[1], format!("node 1   {}x", "L".repeat(25)));

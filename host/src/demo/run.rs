@@ -95,6 +95,7 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Summary, Error> 
         acked_at: Vec::new(),
         measured: None,
         moved_at: Instant::now(),
+        is_over: false,
         failure: None,
     };
     show.start(&place)?;
@@ -149,6 +150,8 @@ struct Show<'a> {
     measured: Option<Measured>,
     /// When something last went forward.
     moved_at: Instant,
+    /// The nodes are told to end.
+    is_over: bool,
     /// Why it cannot end well. The first reason stays.
     failure: Option<String>,
 }
@@ -321,6 +324,8 @@ impl Show<'_> {
     }
 
     fn close(&mut self) -> Result<(), Error> {
+        // Who hears that a node has ended may ask for votes once more: that is no part of the story.
+        self.is_over = true;
         for node in 1..=self.plan.nodes {
             self.cluster.member(node).order(&Order::Close);
         }
@@ -391,7 +396,7 @@ impl Show<'_> {
             node: led.node,
             term: led.term,
             from_ns: since(led.elected_ns),
-            until_ns: led.ended_ns.filter(|ended_ns| *ended_ns <= self.ended_ns).map(since),
+            until_ns: led.ended_ns.map(since),
         });
         let leaders: Vec<Led> = leaders.collect();
         let end_ns = self.history.moments().iter().map(|moment| moment.at_ns).fold(self.ended_ns, u64::max);
@@ -574,6 +579,8 @@ impl Show<'_> {
             Happening::Stuck => self.fail(format!("node {id} cannot apply its log any further")),
             _ => {}
         }
-        self.history.add(at_ns, id, Mark::Saw(what));
+        if !self.is_over {
+            self.history.add(at_ns, id, Mark::Saw(what));
+        }
     }
 }

@@ -222,8 +222,6 @@ pub struct State {
     pub backlog: u64,
     /// The term it leads, or 0.
     pub leads: u64,
-    /// Events that the node's queue had no room for.
-    pub events_dropped: u64,
 }
 
 const KIND_JSON: u8 = b'j';
