@@ -81,7 +81,10 @@ pub struct NicHeader {
     pub crc: u32,
 }
 
-impl Line for NicHeader {}
+impl Line for NicHeader {
+    type Words = [u64; size_of::<NicHeader>() / 8];
+    const ZERO: Self::Words = [0; size_of::<NicHeader>() / 8];
+}
 
 const _: () = assert!(size_of::<NicHeader>() == 128);
 const _: () = assert!(busy_of(NodeId(15)) + 128 <= CONTROL && HEADER_LEN <= CLOSED && CLOSED + 64 <= WORDS);
