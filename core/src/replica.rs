@@ -633,13 +633,16 @@ impl<M: Memory> Replica<M> {
         false
     }
 
-    /// The WRITE of the last `len` bytes (whole slots) of the stream to a follower that has them, once more: the floor of a
-    /// measurement. `None` when this node does not lead or the follower is not caught up.
-    pub fn probe_write(&mut self, peer: NodeId, len: u64) -> Option<Verb> {
-        if !peer.is_valid() || !len.is_multiple_of(entry::SLOT_ALIGN) || len == 0 {
+    /// The WRITE of `len` bytes of the stream at `start` (whole slots) to a follower that has them, once more: the floor
+    /// of a measurement. The same bytes to the same place do no harm. `None` when this node does not lead, did not make
+    /// those bytes in this term or has recycled them, or the follower does not have them.
+    pub fn probe_write(&mut self, peer: NodeId, start: Position, len: u32) -> Option<Verb> {
+        let slots =
+            start.0.is_multiple_of(entry::SLOT_ALIGN) && u64::from(len).is_multiple_of(entry::SLOT_ALIGN);
+        if !peer.is_valid() || !slots {
             return None;
         }
-        self.proposer.probe_write(&mut work!(self), peer, len)
+        self.proposer.probe_write(&mut work!(self), peer, start, len)
     }
 
     // Outputs.

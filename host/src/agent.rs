@@ -203,7 +203,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         match event {
             Event::Committed { term, index, position } => {
                 if let Some(measuring) = &mut self.measuring {
-                    measuring.handle_commit(term, index);
+                    measuring.handle_commit(term, index, position);
                 }
                 self.lanes.committed(term, index);
                 trace!(%term, %index, %position, "committed");

@@ -1,16 +1,19 @@
 //! Commit latency beside its floor: in the leader's own agent, with one proposal outstanding.
 //!
 //! A sample has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go on
-//! between samples. The floor is the same bytes written to the same followers by bare writes of the same fabric,
-//! awaited until a majority has them; it is taken before and after, because a shared machine changes under one's feet.
+//! between samples. The floor is the same bytes written to the same places of the same followers by bare writes of the
+//! same fabric, one entry after the other as they were committed (an entry written again and again would stay in the
+//! nearest cache), awaited until a majority has them. It is taken before and after, because a shared machine changes
+//! under one's feet.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
 use hdrhistogram::Histogram;
 use ringleader_core::entry::slot_len;
 use ringleader_core::mem::Memory;
 use ringleader_core::replica::ProposeError;
-use ringleader_core::types::{Index, Instant, MAX_NODES, NodeId, Term};
+use ringleader_core::types::{Index, Instant, MAX_NODES, NodeId, Position, Term};
 use ringleader_core::verb::{Status, Verb};
 
 use crate::agent::Agent;
@@ -41,6 +44,8 @@ const STALLED_NS: u64 = 5_000_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
+    /// Commits that are not counted: something for the floor to write again.
+    Warm,
     FloorBefore,
     Commit,
     FloorAfter,
@@ -53,8 +58,11 @@ pub(crate) struct Measuring {
     left: usize,
     samples: usize,
     payload: Box<[u8]>,
-    /// The proposal on its way, and when it was made. Outside the commit phase it only gives the floor something to write.
+    /// The proposal on its way, and when it was made.
     outstanding: Option<(Term, Index, Instant)>,
+    /// Where the newest entries stand, oldest first; the floor goes round them, and is at `next`.
+    places: VecDeque<Position>,
+    next: usize,
     /// Followers that the last sample of the floor wrote to.
     window: usize,
     sampled_at: Instant,
@@ -65,7 +73,7 @@ pub(crate) struct Measuring {
 impl Measuring {
     /// A commit was reported: the proposal on its way may be among it.
     #[inline]
-    pub(crate) fn handle_commit(&mut self, term: Term, index: Index) {
+    pub(crate) fn handle_commit(&mut self, term: Term, index: Index, position: Position) {
         if let Some((of, wanted, since)) = self.outstanding
             && of == term
             && wanted <= index
@@ -74,8 +82,14 @@ impl Measuring {
             self.outstanding = None;
             if self.phase == Phase::Commit {
                 self.result.commit_ns.saturating_record(now.since(since));
-                self.sampled(now);
             }
+            if wanted == index {
+                if self.places.len() == self.places.capacity() {
+                    self.places.pop_front();
+                }
+                self.places.push_back(Position(position.0 - slot_len(self.payload.len())));
+            }
+            self.sampled(now);
         }
     }
 
@@ -88,7 +102,9 @@ impl Measuring {
         self.sampled_at = now;
         self.left -= 1;
         while self.left == 0 && self.phase != Phase::FloorAfter {
+            self.next = 0;
             (self.phase, self.left) = match self.phase {
+                Phase::Warm => (Phase::FloorBefore, self.samples.div_ceil(2)),
                 Phase::FloorBefore => (Phase::Commit, self.samples),
                 Phase::Commit | Phase::FloorAfter => (Phase::FloorAfter, self.samples.div_ceil(2)),
             };
@@ -117,12 +133,16 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             return;
         }
         let samples = samples.max(1);
+        // Half of the floor's samples, or as many as are certain to be in the ring.
+        let places = samples.div_ceil(2).min(self.max_payload / slot_len(size) as usize).max(1);
         self.measuring = Some(Measuring {
-            phase: Phase::FloorBefore,
+            phase: Phase::Warm,
             left: samples.div_ceil(2),
             samples,
             payload: vec![0; size].into_boxed_slice(),
             outstanding: None,
+            places: VecDeque::with_capacity(places),
+            next: 0,
             window: self.members,
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
@@ -134,14 +154,10 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     pub(crate) fn measure_once(&mut self) {
         self.settle();
         let Some(mut measuring) = self.measuring.take() else { return };
-        let mut end = Ok(true);
-        if measuring.phase != Phase::Commit && measuring.outstanding.is_none() {
-            end = self.sample_floor(&mut measuring);
-        }
-        // No sample: the leader has not made an entry of that length yet, or the last one lies across the ring's end.
-        if measuring.phase == Phase::Commit || end == Ok(false) {
-            end = self.propose_sample(&mut measuring);
-        }
+        let end = match measuring.phase {
+            Phase::Warm | Phase::Commit => self.propose_sample(&mut measuring),
+            Phase::FloorBefore | Phase::FloorAfter => self.sample_floor(&mut measuring),
+        };
         let (outstanding, window) = (measuring.outstanding, measuring.window);
         self.measuring = Some(measuring);
         if let Some((.., since)) = outstanding {
@@ -151,9 +167,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let stalled = clock::now().since(measuring.sampled_at) > STALLED_NS;
         let end = match end {
             Err(error) => Err(error),
-            Ok(_) if stalled => Err(MeasureError::Timeout),
-            Ok(_) if measuring.left == 0 => Ok(measuring.result.clone()),
-            Ok(_) => return,
+            Ok(()) if stalled => Err(MeasureError::Timeout),
+            Ok(()) if measuring.left == 0 => Ok(measuring.result.clone()),
+            Ok(()) => return,
         };
         // Who asked may have stopped waiting.
         let _ = measuring.reply.send(end);
@@ -161,19 +177,19 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     }
 
     /// Makes the next proposal unless one is on its way.
-    fn propose_sample(&mut self, measuring: &mut Measuring) -> Result<bool, MeasureError> {
+    fn propose_sample(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
         if measuring.outstanding.is_some() {
-            return Ok(true);
+            return Ok(());
         }
         let since = clock::now();
         match self.replica.propose(since, &measuring.payload) {
             Ok(ticket) => {
                 measuring.outstanding = Some((ticket.term, ticket.index, since));
-                Ok(true)
+                Ok(())
             }
             Err(ProposeError::NotLeader { .. }) => Err(MeasureError::NotLeader),
             // No room until followers were seen to have applied: the next round may find some.
-            Err(_) => Ok(true),
+            Err(_) => Ok(()),
         }
     }
 
@@ -217,14 +233,18 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         }
     }
 
-    /// Writes the last entry once more to every follower in window, and waits until enough have it for a majority with
-    /// the leader's own copy; then, untimed, for the others. False when there was nothing to write.
-    fn sample_floor(&mut self, measuring: &mut Measuring) -> Result<bool, MeasureError> {
-        let len = slot_len(measuring.payload.len());
+    /// Writes the next of the newest entries once more to every follower in window, and waits until enough have it for a
+    /// majority with the leader's own copy; then, untimed, for the others.
+    fn sample_floor(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
+        let len = slot_len(measuring.payload.len()) as u32;
+        let place = measuring.places.get(measuring.next % measuring.places.len().max(1)).copied();
+        measuring.next += 1;
+        // Nothing was committed in the warm-up but together with others: there is no entry to write.
+        let Some(place) = place else { return Err(MeasureError::Timeout) };
         let mut verbs = [None::<Verb>; MAX_NODES + 1];
         let mut written = 0;
         for peer in 1..=MAX_NODES as u8 {
-            verbs[usize::from(peer)] = self.replica.probe_write(NodeId(peer), len);
+            verbs[usize::from(peer)] = self.replica.probe_write(NodeId(peer), place, len);
             written += usize::from(verbs[usize::from(peer)].is_some());
         }
         if written > 0 {
@@ -262,11 +282,11 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             Some(ns) if written >= enough && enough > 0 => {
                 measuring.result.floor_ns.saturating_record(ns);
                 measuring.sampled(clock::now());
-                Ok(true)
+                Ok(())
             }
             _ if !self.leads() => Err(MeasureError::NotLeader),
             // A follower is on its way back into the window: a later round finds it there.
-            _ => Ok(written > 0),
+            _ => Ok(()),
         }
     }
 }

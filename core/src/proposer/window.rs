@@ -226,25 +226,26 @@ impl Proposer {
         })
     }
 
-    /// The WRITE of the last entry's bytes to a follower once more: the same bytes to the same place.
+    /// The WRITE of bytes that a follower has to where it has them, once more.
     pub(crate) fn probe_write<M: Memory>(
         &mut self,
         on: &mut Work<M>,
         node: NodeId,
-        len: u64,
+        start: Position,
+        len: u32,
     ) -> Option<Verb> {
-        let end = self.lead.end.position;
-        let peer = &mut self.peers[node];
-        let start = Position(end.0.checked_sub(len)?);
         let ring_len = self.me.ring_len;
-        let within_lap = end.0 != 0 && (end.0 - 1) / ring_len == start.0 / ring_len;
+        let end = start.0.checked_add(u64::from(len))?;
+        let peer = &mut self.peers[node];
+        let is_here =
+            start >= self.lead.low.max(on.base).max(self.lead.own_start.position) && end <= peer.matched.0;
+        let within_lap = len > 0 && (end - 1) / ring_len == start.0 / ring_len;
         if self.role != Role::Leader
-            || !peer.is_in_window()
-            || peer.matched != end
-            || peer.flights.is_full()
-            || start < self.lead.own_start.position
-            || !within_lap
             || node == self.me.node
+            || !peer.is_in_window()
+            || peer.flights.is_full()
+            || !is_here
+            || !within_lap
         {
             return None;
         }
@@ -266,7 +267,7 @@ impl Proposer {
             source: Source::Staging,
             from: offset,
             to: offset,
-            len: len as u32,
+            len,
         })
     }
 }
