@@ -255,15 +255,18 @@ impl Acceptor {
         let yielding = self.beat.line().is_some_and(|beat| {
             beat.leader == self.promise.0 && beat.flags & layout::beat_flags::YIELDING != 0
         });
-        let within = |since: Option<Instant>, ns: u64| since.is_some_and(|since| now.since(since) < ns);
         !yielding
-            && (within(self.beat.moved_at(), self.timing.lease_ns)
-                || within(self.granted_at, self.timing.grant_grace_ns))
+            && (self.beat.moved_within(now, self.timing.lease_ns)
+                || self.granted_at.is_some_and(|at| now.since(at) < self.timing.grant_grace_ns))
     }
 
     /// Takes write permission from whoever has it, also the local writer, also the one who asks.
     fn fence_writer<M: Memory>(&mut self, on: &mut Surroundings<M>) {
-        self.grant_due = false;
+        if self.grant_due {
+            // Promised, not granted yet, and now it will not be: the same request, repeated, is judged anew.
+            self.answered[self.promise.node()].void = true;
+            self.grant_due = false;
+        }
         for inbound in self.inbound.iter_mut() {
             if inbound.may_write() {
                 inbound.fence();
@@ -405,7 +408,7 @@ impl Acceptor {
         self.look_at_beat(on);
         for (node, inbound) in self.inbound.entries_mut() {
             let link = &on.links[node];
-            if inbound.tick(on.now, link.is_up().then(|| link.peer().boot)) {
+            if inbound.tick(link.is_up().then(|| link.peer().boot)) {
                 self.revision += 1;
             }
         }
@@ -474,7 +477,12 @@ impl Acceptor {
             Change::Fenced => match self.operation {
                 Operation::Idle => {
                     self.drop_lost_writer(on);
-                    self.walker.handle_fence();
+                    // It may have been a queue pair that was only armed, while another one writes.
+                    let written =
+                        self.writer != NodeId::NOBODY || self.inbound.iter().any(Inbound::may_write);
+                    if !written {
+                        self.walker.handle_fence();
+                    }
                 }
                 _ => self.proceed(on),
             },
@@ -518,7 +526,7 @@ impl Acceptor {
 
     pub(crate) fn poll_verb<M: Memory>(&mut self, on: &Surroundings<M>) -> Option<Verb> {
         for inbound in self.inbound.iter_mut() {
-            if let Some(verb) = inbound.poll() {
+            if let Some(verb) = inbound.poll(on.now) {
                 return Some(verb);
             }
         }

@@ -15,6 +15,8 @@ pub(crate) struct BeatWatch {
     raw: RawBeat,
     whole: Option<BeatLine>,
     moved_at: Option<Instant>,
+    /// It moved, and the clock was not read since: the time above is from before it was seen.
+    fresh: bool,
 }
 
 impl BeatWatch {
@@ -23,14 +25,18 @@ impl BeatWatch {
         self.whole.as_ref()
     }
 
-    /// When a whole beat was last seen to differ from the one before.
-    pub(crate) fn moved_at(&self) -> Option<Instant> {
-        self.moved_at
+    /// Whether a whole beat was seen to move within the last `ns`.
+    ///
+    /// A lease runs from the moment at which the beat was *seen*, and the time at hand was read before: until a later one is
+    /// known, the beat moved just now.
+    pub(crate) fn moved_within(&self, now: Instant, ns: u64) -> bool {
+        self.moved_at.is_some_and(|at| self.fresh && at == now || now.since(at) < ns)
     }
 
     /// Looks at the line now; one load while it does not change. Returns whether a new whole beat was there.
     #[inline]
     pub(crate) fn look<M: Memory>(&mut self, now: Instant, area: &Area<M>) -> bool {
+        self.settle(now);
         if area.load(BeatLine::last_word(log::BEAT)) == self.raw[7] {
             return false;
         }
@@ -39,6 +45,7 @@ impl BeatWatch {
 
     /// Judges words that were read just now.
     pub(crate) fn take(&mut self, now: Instant, words: &RawBeat) -> bool {
+        self.settle(now);
         if *words == self.raw {
             return false;
         }
@@ -46,7 +53,16 @@ impl BeatWatch {
         self.raw = *words;
         self.whole = Some(beat);
         self.moved_at = Some(now);
+        self.fresh = true;
         true
+    }
+
+    /// The first time that was read after the beat was seen is when it was seen, on the safe side.
+    fn settle(&mut self, now: Instant) {
+        if self.fresh && self.moved_at.is_some_and(|at| now > at) {
+            self.moved_at = Some(now);
+            self.fresh = false;
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Inbound {
     peer: NodeId,
     state: State,
     epoch: Epoch,
+    /// The last epoch that was really armed: the peer cannot have closed a later one.
+    armed: Epoch,
     /// What the peer opens its end with.
     numbers: u64,
     /// Boot of the process at the other end when it was armed.
@@ -62,6 +64,7 @@ impl Inbound {
             peer,
             state: State::Closed,
             epoch: Epoch(0),
+            armed: Epoch(0),
             numbers: 0,
             armed_for: Boot(0),
             peer_numbers: 0,
@@ -144,22 +147,25 @@ impl Inbound {
 
     /// Arms what is closed at both ends, and fences what the peer has closed or left. `boot` is the process that is
     /// connected now, if any. Returns whether what the answer line shows has changed.
-    pub(crate) fn tick(&mut self, now: Instant, boot: Option<Boot>) -> bool {
+    pub(crate) fn tick(&mut self, boot: Option<Boot>) -> bool {
         let Some(boot) = boot else { return false };
         match self.state {
             State::Armed | State::Granting | State::Granted => {
                 let left = self.armed_for != boot;
-                let closed = self.shown.is_some_and(|shown| !shown.ready && shown.epoch >= self.epoch);
+                // Closed again, or made anew with another number before it was ever opened.
+                let closed = self.shown.is_some_and(|shown| {
+                    !shown.ready && (shown.epoch >= self.epoch || shown.numbers != self.peer_numbers)
+                });
                 if left || closed {
                     self.fence();
                     return true;
                 }
             }
-            State::Closed if now >= self.retry_at => {
+            State::Closed => {
                 if let Some(shown) = self.shown
                     && shown.boot == boot
                     && !shown.ready
-                    && (shown.epoch >= self.epoch || self.armed_for != boot)
+                    && (shown.epoch >= self.armed || self.armed_for != boot)
                 {
                     self.epoch = Epoch(self.epoch.0 + 1);
                     self.armed_for = boot;
@@ -174,7 +180,11 @@ impl Inbound {
         false
     }
 
-    pub(crate) fn poll(&mut self) -> Option<Verb> {
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Verb> {
+        // Only after a failure: never at once again.
+        if now < self.retry_at {
+            return None;
+        }
         let class = self.wanted.take()?;
         let id = RequestId { peer: self.peer, class, epoch: self.epoch, number: 0 };
         Some(match class {
@@ -192,8 +202,14 @@ impl Inbound {
         match (done.id.class, self.state) {
             (Class::Arm, State::Arming) => {
                 self.numbers = done.value;
-                self.state = if success { State::Armed } else { State::Closed };
-                self.retry_at = now.after(repeat_ns);
+                if success {
+                    self.armed = self.epoch;
+                    self.state = State::Armed;
+                } else {
+                    self.state = State::Fencing { permitted: false };
+                    self.wanted = Some(Class::Fence);
+                    self.retry_at = now.after(repeat_ns);
+                }
                 Change::Shown
             }
             (Class::Grant, State::Granting) if success => {
@@ -207,12 +223,12 @@ impl Inbound {
             }
             (Class::Fence, State::Fencing { .. }) if success => {
                 self.state = State::Closed;
-                self.retry_at = now;
                 Change::Fenced
             }
             // A fence that failed is no fence: try again; `fence_limit` ends it.
             (Class::Fence, State::Fencing { .. }) => {
                 self.wanted = Some(Class::Fence);
+                self.retry_at = now.after(repeat_ns);
                 Change::None
             }
             _ => Change::None,

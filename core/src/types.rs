@@ -87,7 +87,8 @@ impl Term {
 impl Index {
     /// The index after this one.
     pub fn next(self) -> Index {
-        Index(self.0 + 1)
+        // Wrapping: an index read from a peer's line may be anything.
+        Index(self.0.wrapping_add(1))
     }
 }
 

@@ -90,11 +90,15 @@ impl Proposer {
         let mut better = 0;
         for member in on.configuration.members() {
             let node = member.node;
-            if node == self.me.node || node == suspect || !self.is_voter(on, node) {
+            if node == self.me.node || !self.is_voter(on, node) {
                 continue;
             }
             let watch = &on.watches[node];
             let Some(line) = watch.line() else { continue };
+            // The suspect, as long as it takes itself for the leader: one that gave up is a node like the others.
+            if node == suspect && line.flags & progress_flags::LEADER != 0 {
+                continue;
+            }
             if watch.read_at() < since || watch.moved_at().is_none_or(|moved| moved < since) {
                 continue;
             }

@@ -11,6 +11,9 @@ use crate::request::{Answer, Ask};
 use crate::types::{LogPoint, NodeId, Position, Promise};
 use crate::walker::STEP_BYTES;
 
+/// Entries looked through for a follower's last one; its anchor serves as well, and is never farther than a walk.
+const MAX_PEEKS: usize = 4096;
+
 impl Proposer {
     /// Moves every follower's state on.
     pub(crate) fn follow_followers<M: Memory>(&mut self, on: &mut Work<M>) {
@@ -32,7 +35,7 @@ impl Proposer {
                 FollowerState::Asking => self.ask(on, node),
                 FollowerState::Preparing => self.prepare(on, node),
                 FollowerState::Broken => self.mend(on, node),
-                FollowerState::LetGo => self.let_go_tick(on, node),
+                FollowerState::LetGo => self.let_go_tick(node),
                 FollowerState::Down | FollowerState::Window | FollowerState::Behind => {}
             }
             if self.peers[node].is_in_window() {
@@ -59,7 +62,7 @@ impl Proposer {
         {
             self.start(on, node, &answer);
         } else if !granted && on.now.since(peer.asked_at) >= self.timing.repeat_ns
-            || on.now.since(peer.asked_at) >= self.timing.campaign_timeout_ns
+            || on.now.since(peer.asked_at.max(peer.heard_at)) >= self.timing.campaign_timeout_ns
         {
             // Not granted, or granted and fenced again for somebody who was then refused.
             let sequence = self.next_sequence();
@@ -72,7 +75,7 @@ impl Proposer {
     fn start<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, answer: &Answer) {
         let at = self.same_entry(on, &answer.last).unwrap_or(answer.anchor);
         let peer = &mut self.peers[node];
-        peer.applied = answer.applied;
+        peer.applied = answer.applied.min(at.position);
         peer.walk = at;
         peer.start = at.position;
         peer.state = FollowerState::Preparing;
@@ -80,17 +83,32 @@ impl Proposer {
     }
 
     /// The own point that ends with the same index and term at the same position, at or above the own anchor.
+    ///
+    /// Up to the own log's end at the election that log was walked, and judged, and stays. Above it only what was staged is
+    /// this node's: its log area may still hold a torn entry of another leader there.
     fn same_entry<M: Memory>(&self, on: &Work<M>, last: &LogPoint) -> Option<LogPoint> {
-        let mut at = *on.acceptor.walker().anchor();
-        while at.position < last.position {
-            at = peek(&on.areas.log, self.me.ring_len, &at).ok()?.next;
+        let (area, mut at) = if last.position <= self.lead.own_start.position {
+            (&on.areas.log, *on.acceptor.walker().anchor())
+        } else {
+            (&on.areas.staging, self.lead.committed)
+        };
+        for _ in 0..MAX_PEEKS {
+            if at.position >= last.position {
+                break;
+            }
+            at = peek(area, self.me.ring_len, &at).ok()?.next;
         }
-        (at.position == last.position && at.rank() == last.rank()).then_some(at)
+        (at.position == last.position && at.rank() == last.rank() && at.position <= self.lead.end.position)
+            .then_some(at)
     }
 
     /// Walks the own log from the follower's start to what is staged, and copies it into the staging ring on the way: all that
     /// is sent comes from memory that nobody else writes.
     fn prepare<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        if !self.lead.started {
+            // Requests of an earlier leadership may still read the staging ring.
+            return;
+        }
         let ring_len = self.me.ring_len;
         let low = self.lead.low;
         let mut at = self.peers[node].walk;
@@ -149,9 +167,12 @@ impl Proposer {
         }
     }
 
-    fn let_go_tick<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
-        if self.peers[node].outbound.is_closed() {
-            self.leave_behind(on, node);
+    /// Closed and drained, it holds up nobody. What it misses may still be in the ring when it answers; else it stays behind.
+    fn let_go_tick(&mut self, node: NodeId) {
+        let peer = &mut self.peers[node];
+        if peer.outbound.is_closed() {
+            peer.ask_nothing();
+            peer.state = FollowerState::Asking;
         }
     }
 
@@ -165,9 +186,10 @@ impl Proposer {
             }
             return;
         }
-        // A request that was pushed aside by a higher one is not answered: ask again, like any proposer.
-        if self.peers[own].asked == 0 || on.now.since(self.peers[own].asked_at) >= self.timing.repeat_ns {
-            let sequence = self.next_sequence();
+        // A request that was pushed aside by a higher one is not answered: the same is asked again, like by any proposer.
+        let asked = self.peers[own].asked;
+        if asked == 0 || on.now.since(self.peers[own].asked_at) >= self.timing.repeat_ns {
+            let sequence = if asked == 0 { self.next_sequence() } else { asked };
             self.peers[own].ask_access(on.now, sequence, self.lead.term);
             self.ask_own(on, sequence, self.lead.term, Ask::Access);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Leadership {
     pub(crate) low: Position,
     /// The last pad: its end, and where the stream goes on. At most one lies within what is served.
     pub(crate) gap: Option<(Position, Position)>,
+    /// End of the first entry: up to here a follower's whole ring may be filled, behind it some is left for the next leader's.
+    pub(crate) first_end: Position,
     /// The committed entry of the own term that was counted last (`own_start` before the first).
     pub(crate) committed: LogPoint,
     pub(crate) reported: Position,
@@ -104,7 +106,10 @@ impl Proposer {
     pub(crate) fn lead_tick<M: Memory>(&mut self, on: &mut Work<M>) {
         if !self.lead.started && self.peers.iter().all(|peer| peer.oldest_source().is_none()) {
             // The reserve has room for it; were it not so, applying makes some.
-            self.lead.started = self.stage(on, Kind::NO_OP, b"").is_ok();
+            if let Ok(end) = self.stage(on, Kind::NO_OP, b"") {
+                self.lead.first_end = end.position;
+                self.lead.started = true;
+            }
         }
         self.follow_followers(on);
         if on.now >= self.lead.beat_at {
@@ -150,7 +155,11 @@ impl Proposer {
         let beats = self.counting(on).filter_map(|node| self.peers[node].beat_done).map(|at| Position(at.0));
         let newest = reached(on.configuration.voters(), beats).map_or(Instant(0), |at| Instant(at.0));
         let since = newest.max(self.lead.elected_at);
-        if on.now.since(since) >= self.timing.quorum_lost_ns {
+        let lost = on.now.since(since) >= self.timing.quorum_lost_ns;
+        // Beats alone do not make a leader: one whose first entry does not get through stands in the way of others.
+        let stuck = !self.lead.has_committed()
+            && on.now.since(self.lead.elected_at) >= self.timing.quorum_lost_ns.saturating_mul(2);
+        if lost || stuck {
             self.give_up(on, GiveUp::QuorumLost);
         }
     }

@@ -152,7 +152,7 @@ impl Proposer {
     pub(crate) fn handle_line<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, line: AnswerLine) {
         on.watches[node].handle_alive(on.now);
         let peer = &mut self.peers[node];
-        peer.line = Some(line);
+        peer.handle_line(on.now, line);
         if !peer.outbound.handle_answer(&line) {
             // Fenced under us.
             peer.outbound.close();
@@ -176,7 +176,7 @@ impl Proposer {
         match done.id.class {
             Class::Open | Class::Close => {
                 let peer = &mut self.peers[node];
-                peer.outbound.handle_completion(done);
+                peer.outbound.handle_completion(on.now, done, self.timing.repeat_ns);
                 if peer.outbound.is_closed() && done.id.class == Class::Close {
                     peer.drained();
                 }
@@ -273,7 +273,7 @@ impl Proposer {
     pub(crate) fn poll_control<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
         for (node, link) in on.links.entries() {
             let peer = &mut self.peers[node];
-            if let Some(verb) = peer.outbound.poll() {
+            if let Some(verb) = peer.outbound.poll(on.now) {
                 return Some(verb);
             }
             if !link.is_up() {

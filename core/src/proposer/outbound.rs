@@ -4,7 +4,7 @@
 //! needs a flag to be set. After any error it is closed unasked, and what was outstanding is drained before that is shown.
 
 use crate::layout::{AnswerLine, qp};
-use crate::types::{Boot, Epoch, NodeId};
+use crate::types::{Boot, Epoch, Instant, NodeId};
 use crate::verb::{Class, Completion, RequestId, Status, Verb};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Outbound {
     numbers: u64,
     peer_numbers: u64,
     wanted: Option<Class>,
+    /// After a failure: not before this.
+    retry_at: Instant,
 }
 
 impl Outbound {
@@ -42,6 +44,7 @@ impl Outbound {
             numbers: 0,
             peer_numbers: 0,
             wanted: None,
+            retry_at: Instant(0),
         }
     }
 
@@ -104,7 +107,10 @@ impl Outbound {
         }
     }
 
-    pub(crate) fn poll(&mut self) -> Option<Verb> {
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Verb> {
+        if now < self.retry_at {
+            return None;
+        }
         let class = self.wanted.take()?;
         let id = RequestId { peer: self.peer, class, epoch: self.epoch, number: 0 };
         Some(match class {
@@ -114,7 +120,7 @@ impl Outbound {
     }
 
     /// Returns whether what the request line shows has changed.
-    pub(crate) fn handle_completion(&mut self, done: &Completion) -> bool {
+    pub(crate) fn handle_completion(&mut self, now: Instant, done: &Completion, repeat_ns: u64) -> bool {
         if done.id.epoch != self.epoch {
             return false;
         }
@@ -133,6 +139,7 @@ impl Outbound {
             // A close that failed has drained nothing: again.
             (Class::Close, State::Closing) => {
                 self.wanted = Some(Class::Close);
+                self.retry_at = now.after(repeat_ns);
                 false
             }
             _ => false,

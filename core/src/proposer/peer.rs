@@ -66,6 +66,8 @@ pub(crate) struct Peer {
     hash: u64,
     pub(crate) asked: u64,
     pub(crate) asked_at: Instant,
+    /// When its answer, or the acceptor's end of the log queue pair, was last seen to change.
+    pub(crate) heard_at: Instant,
     /// It is known to be in the group: before that it does not hear of votes.
     pub(crate) formed: bool,
     /// The newest answer line of the process connected now.
@@ -104,6 +106,7 @@ impl Peer {
             hash: 0,
             asked: 0,
             asked_at: Instant(0),
+            heard_at: Instant(0),
             formed: false,
             line: None,
             state: FollowerState::Down,
@@ -159,6 +162,14 @@ impl Peer {
         self.asked_at = now;
         self.last = (0, 0);
         self.hash = 0;
+    }
+
+    pub(crate) fn handle_line(&mut self, now: Instant, line: AnswerLine) {
+        let news = |line: &AnswerLine| (line.sequence, line.verdict, line.qp_state, line.qp_epoch);
+        if self.line.as_ref().map(news) != Some(news(&line)) {
+            self.heard_at = now;
+        }
+        self.line = Some(line);
     }
 
     /// The answer to what is asked now, if it is there.

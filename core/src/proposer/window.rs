@@ -135,7 +135,10 @@ impl Proposer {
         );
         to = to.min(stop);
         // In the follower's ring what its application does not have yet stays; in the air are at most `inflight` bytes.
-        let room = peer.applied.0 + ring_len;
+        // Behind the first entry some is left for the first entries of later leaders: a log filled to the brim whose last
+        // beat was lost could never be left again.
+        let reserve = if start < self.lead.first_end { 0 } else { self.me.max_entry };
+        let room = peer.applied.0.saturating_add(ring_len - reserve);
         let window = peer.matched.0 + u64::from(self.timing.inflight).min(ring_len / 8);
         to = to.min(room).min(window);
         if to <= start.0 {

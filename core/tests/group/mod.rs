@@ -1,0 +1,178 @@
+//! Three replicas and a fabric that carries every verb out at once: for tests that need a whole group and hardly any faults.
+//! Faults are the simulator's.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use ringleader_core::event::Event;
+use ringleader_core::layout::{control, log};
+use ringleader_core::mem::{Area, Areas, Memory};
+use ringleader_core::proposer::{Quorum, Role};
+use ringleader_core::replica::{Options, Replica};
+use ringleader_core::timing::Timing;
+use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
+use ringleader_core::verb::{Completion, Plane, Source, Status, Verb};
+
+pub(crate) const RING: u64 = 512 * 1024;
+pub(crate) const MS: u64 = 1_000_000;
+
+#[derive(Clone)]
+pub(crate) struct Words(pub(crate) Arc<[AtomicU64]>);
+
+impl Memory for Words {
+    fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
+pub(crate) fn area(len: u64) -> Area<Words> {
+    Area::new(Words((0..len / 8).map(|_| AtomicU64::new(0)).collect()))
+}
+
+pub(crate) fn copy(from: &Area<Words>, at: u64, to: &Area<Words>, place: u64, len: u32) {
+    for word in 0..u64::from(len) / 8 {
+        to.store(place + word * 8, from.load(at + word * 8));
+    }
+}
+
+pub(crate) struct Node {
+    pub(crate) replica: Replica<Words>,
+    pub(crate) areas: Areas<Words>,
+    /// Per peer: epoch armed or granted here, and whether granted.
+    pub(crate) inbound: [(u32, bool); 4],
+    pub(crate) applied: Vec<Vec<u8>>,
+    pub(crate) committed: u64,
+    pub(crate) alive: bool,
+    /// The process is stopped; its memory answers.
+    pub(crate) stopped: bool,
+    /// So many arms fail.
+    pub(crate) arm_failures: u32,
+}
+
+pub(crate) struct Group {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) now: u64,
+}
+
+impl Group {
+    pub(crate) fn new() -> Group {
+        let nodes = (1..=3u8).map(|id| {
+            let areas = Areas {
+                control: area(control::LEN),
+                log: area(log::len(RING)),
+                staging: area(log::len(RING)),
+            };
+            let mut peers = [false; 16];
+            (1..=3).filter(|peer| *peer != id).for_each(|peer| peers[usize::from(peer)] = true);
+            let options = Options {
+                node: NodeId(id),
+                peers,
+                ring_len: RING,
+                max_entry: RING / 8,
+                timing: Timing::LOCAL,
+                quorum: Quorum::Live,
+                incarnation: Incarnation(10 + u64::from(id)),
+                boot: Boot(20 + u64::from(id)),
+                seed: u64::from(id),
+            };
+            let replica = Replica::new(options, areas.clone(), Instant(0)).expect("good options");
+            Node {
+                replica,
+                areas,
+                inbound: [(0, false); 4],
+                applied: Vec::new(),
+                committed: 0,
+                alive: true,
+                stopped: false,
+                arm_failures: 0,
+            }
+        });
+        Group { nodes: nodes.collect(), now: 0 }
+    }
+
+    pub(crate) fn carry_out(&mut self, me: usize, verb: Verb) -> Completion {
+        let id = verb.id();
+        let peer = id.peer.slot() - 1;
+        let mut done = Completion { id, status: Status::Success, value: 7 };
+        let (here, there) = (self.nodes[me].areas.clone(), self.nodes[peer].areas.clone());
+        let epoch = id.epoch.0;
+        match verb {
+            Verb::Arm { .. } if self.nodes[me].arm_failures > 0 => {
+                self.nodes[me].arm_failures -= 1;
+                done.status = Status::Failed;
+            }
+            Verb::Arm { .. } => self.nodes[me].inbound[peer + 1] = (epoch, false),
+            Verb::Grant { .. } => self.nodes[me].inbound[peer + 1] = (epoch, true),
+            Verb::Fence { .. } => self.nodes[me].inbound[peer + 1].1 = false,
+            Verb::Open { .. } | Verb::Close { .. } => {}
+            _ if !self.nodes[peer].alive => done.status = Status::Unreachable,
+            Verb::Connect { .. } => {}
+            Verb::Read { from, to, len, .. } => copy(&there.control, from, &here.staging, to, len),
+            Verb::Write { plane, source, from, to, len, .. } => {
+                let source = if source == Source::Staging { &here.staging } else { &here.log };
+                match plane {
+                    Plane::Control => copy(source, from, &there.control, to, len),
+                    Plane::Log if self.nodes[peer].inbound[me + 1] == (epoch, true) => {
+                        copy(source, from, &there.log, to, len);
+                    }
+                    Plane::Log => done.status = Status::Refused,
+                }
+            }
+        }
+        done
+    }
+
+    pub(crate) fn turn(&mut self) {
+        self.now += MS / 4;
+        for me in 0..self.nodes.len() {
+            if self.nodes[me].alive && !self.nodes[me].stopped {
+                self.run(me);
+            }
+        }
+    }
+
+    /// One turn of one node's loop.
+    pub(crate) fn run(&mut self, me: usize) {
+        self.nodes[me].replica.handle_tick(Instant(self.now));
+        loop {
+            while let Some(event) = self.nodes[me].replica.poll_event() {
+                if let Event::Committed { index, .. } = event {
+                    self.nodes[me].committed = index.0;
+                }
+            }
+            let Node { replica, applied, .. } = &mut self.nodes[me];
+            while replica.apply(|entry| applied.push(entry.payload.to_vec())) {}
+            let Some(verb) = replica.poll_verb() else { break };
+            let done = self.carry_out(me, verb);
+            self.nodes[me].replica.handle_completion(Instant(self.now), done);
+        }
+    }
+
+    pub(crate) fn leader(&self) -> Option<usize> {
+        self.nodes.iter().position(|node| node.alive && node.replica.status().role == Role::Leader)
+    }
+
+    pub(crate) fn until(&mut self, what: &str, mut happened: impl FnMut(&Group) -> bool) {
+        for _ in 0..20_000 {
+            if happened(self) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("not within five seconds: {what}");
+    }
+
+    pub(crate) fn propose(&mut self, from: usize, count: usize) {
+        for i in 0..count {
+            let leader = self.leader().expect("a leader");
+            let payload = format!("entry {}", from + i);
+            let ticket = self.nodes[leader]
+                .replica
+                .propose(Instant(self.now), payload.as_bytes())
+                .expect("room in the ring");
+            self.until("a commit", |group| group.nodes[leader].committed >= ticket.index.0);
+        }
+    }
+}
