@@ -22,7 +22,7 @@ mod pin;
 mod shared;
 mod status;
 
-pub use app::{Entry, StateMachine};
+pub use app::{Entry, Session, StateMachine};
 pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError};
 pub use events::TimedEvent;
 pub use handle::{Handle, Outcome, Ticket};
