@@ -49,7 +49,7 @@ median() {
     }'
 }
 
-printf '%-18s %7s %9s %9s %9s %9s %7s %9s %9s %7s %5s\n' mode good 'gap ms' 'fail ms' 'det ms' 'p50 us' 'ratio' 'p99 us' 'retried' 'krate/s' shot
+printf '%-18s %7s %9s %9s %9s %9s %7s %9s %9s %7s %5s\n' mode good 'gap ms' 'fail ms' 'det ms' 'p50 us' 'ratio' 'p99 us' 'retried' 'k/s' shot
 failed=0
 for mode in $modes; do
     want=0

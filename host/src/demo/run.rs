@@ -17,6 +17,8 @@ use super::{now_ns, picture, random};
 
 /// Nothing may stand still for longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Who was stopped is woken early when nothing goes forward without it for so long.
+const SLEEP_LIMIT: Duration = Duration::from_secs(5);
 /// A stream that ended is begun anew after this, when its node still leads.
 const BACK_OFF: Duration = Duration::from_millis(5);
 /// Nodes that have applied more than this and not written it to their files hold the feed: memory is not endless.
@@ -129,7 +131,6 @@ struct Strike {
     at_ns: u64,
     /// The term the node led.
     term: u64,
-    woken: bool,
 }
 
 struct Show<'a> {
@@ -226,6 +227,9 @@ impl Show<'_> {
                 return Ok(());
             }
             self.wait(Duration::from_millis(5))?;
+            if self.moved_at.elapsed() > SLEEP_LIMIT {
+                self.wake()?;
+            }
             if self.is_stuck("an entry to be acknowledged") {
                 return Ok(());
             }
@@ -285,7 +289,7 @@ impl Show<'_> {
             _ => (member.kill()?, Mark::Killed),
         };
         tracing::info!(node, %whom, "struck");
-        self.strike = Some(Strike { node, at_ns, term, woken: false });
+        self.strike = Some(Strike { node, at_ns, term });
         self.history.add(at_ns, node, mark);
         self.lose(node);
         Ok(())
@@ -299,14 +303,7 @@ impl Show<'_> {
     /// Wakes who sleeps, and waits until everybody who can has applied everything.
     fn catch_up(&mut self) -> Result<(), Error> {
         (self.watch)(Stage::Closing);
-        if let (Fault::Pause(_), Some(strike)) = (self.plan.fault, &mut self.strike) {
-            let member = self.cluster.member(strike.node);
-            if member.fate == Fate::Stopped {
-                let at_ns = member.wake()?;
-                strike.woken = true;
-                self.history.add(at_ns, strike.node, Mark::Woken);
-            }
-        }
+        self.wake()?;
         self.moved_at = Instant::now();
         while !self.is_stuck("the survivors to apply everything") {
             let entries = self.client.acknowledged();
@@ -319,6 +316,16 @@ impl Show<'_> {
                 return Ok(());
             }
             self.wait(Duration::from_millis(20))?;
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self) -> Result<(), Error> {
+        let Some(strike) = self.strike else { return Ok(()) };
+        let member = self.cluster.member(strike.node);
+        if member.fate == Fate::Stopped {
+            let at_ns = member.wake()?;
+            self.history.add(at_ns, strike.node, Mark::Woken);
         }
         Ok(())
     }

@@ -9,6 +9,9 @@ use super::history::FailOver;
 use super::plan::{Fault, Feed};
 use super::wire::{Measured, Quantiles};
 
+/// So many leads are told of.
+const LEADS_TOLD: usize = 8;
+
 /// The result. Its fields are those of the JSON object; durations are in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -136,7 +139,15 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.what())?;
         writeln!(f, "{}", self.story.picture)?;
+        let count = self.leaders.len();
         for (at, led) in self.leaders.iter().enumerate() {
+            // A group that cannot settle elects for ever: the first and the last leads tell enough.
+            if count > LEADS_TOLD && (LEADS_TOLD - 2..count - 2).contains(&at) {
+                if at == LEADS_TOLD - 2 {
+                    writeln!(f, "{:<12}... {} more", "", count - LEADS_TOLD)?;
+                }
+                continue;
+            }
             let title = if at == 0 { "led" } else { "" };
             let from = if led.from_ns < 0 { "before the start".to_owned() } else { ms(led.from_ns) };
             let until = led.until_ns.map_or("the end".to_owned(), ms);
