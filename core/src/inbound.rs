@@ -165,7 +165,10 @@ impl Inbound {
                 if let Some(shown) = self.shown
                     && shown.boot == boot
                     && !shown.ready
-                    && (shown.epoch >= self.armed || self.armed_for != boot)
+                    // Never before the peer's end is known closed: in the epoch armed last, or made anew since.
+                    && (shown.epoch >= self.armed
+                        || self.armed_for != boot
+                        || shown.numbers != self.peer_numbers)
                 {
                     self.epoch = Epoch(self.epoch.0 + 1);
                     self.armed_for = boot;

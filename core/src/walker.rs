@@ -15,11 +15,20 @@ pub const STEP_BYTES: u64 = 1 << 20;
 /// What may be said of the bytes between anchor and cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Mode {
-    /// A writer may be replacing them: every pass starts at the anchor again. `matched` is what the beat that was seen
-    /// before this pass says of the writer's progress here.
-    Unconfirmed { matched: Option<Position> },
+    /// A writer may be replacing them: every pass starts at the anchor again. `told` is what the beat that was seen before
+    /// this pass says of the writer's progress here.
+    Unconfirmed { told: Option<Told> },
     /// They are the granted leader's own; the cursor goes on from where it is.
     Confirmed,
+}
+
+/// What a beat of the promise's leader says.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Told {
+    /// Up to here the bytes are the leader's.
+    matched: Position,
+    /// Up to here they are committed; never above `matched`.
+    commit: Position,
 }
 
 /// Cursor and anchor of one log area.
@@ -44,7 +53,7 @@ impl Walker {
         Walker {
             anchor,
             cursor: anchor,
-            mode: Mode::Unconfirmed { matched: None },
+            mode: Mode::Unconfirmed { told: None },
             fenced: true,
             at_end: false,
             high: anchor.position,
@@ -89,14 +98,13 @@ impl Walker {
 
     fn restart(&mut self, fenced: bool) {
         self.fenced = fenced;
-        self.mode = Mode::Unconfirmed { matched: None };
         self.begin_pass(None);
     }
 
-    fn begin_pass(&mut self, matched: Option<Position>) {
+    fn begin_pass(&mut self, told: Option<Told>) {
         self.cursor = self.anchor;
         self.at_end = false;
-        self.mode = Mode::Unconfirmed { matched };
+        self.mode = Mode::Unconfirmed { told };
     }
 
     /// Whether a fenced log has been walked to its end: then [`Walker::cursor`] is its last entry.
@@ -115,11 +123,14 @@ impl Walker {
         beat: Option<&BeatLine>,
     ) -> bool {
         let beat = beat.filter(|beat| promise != Promise::NONE && beat.leader == promise.0);
-        if let Mode::Unconfirmed { matched } = self.mode {
-            let fresh = beat.map(|beat| Position(beat.matched));
+        if let Mode::Unconfirmed { told } = self.mode {
+            let fresh = beat.map(|beat| Told {
+                matched: Position(beat.matched),
+                commit: Position(beat.commit.min(beat.matched)),
+            });
             // A pass that began before a beat was seen cannot be confirmed by it; the next one can. In a fenced log a
             // second pass is only worth it for what the first one did not know.
-            if self.cursor == self.anchor || self.at_end && (!self.fenced || matched != fresh) {
+            if self.cursor == self.anchor || self.at_end && (!self.fenced || told != fresh) {
                 self.begin_pass(fresh);
             }
             self.confirm(promise);
@@ -130,9 +141,9 @@ impl Walker {
 
     /// Confirmed as soon as the pass stands behind an entry of the granted term that its writer knows is here.
     fn confirm(&mut self, promise: Promise) {
-        if let Mode::Unconfirmed { matched: Some(matched) } = self.mode
+        if let Mode::Unconfirmed { told: Some(told) } = self.mode
             && self.cursor.term == promise.term()
-            && self.cursor.position <= matched
+            && self.cursor.position <= told.matched
         {
             self.mode = Mode::Confirmed;
         }
@@ -149,6 +160,12 @@ impl Walker {
             self.cursor = valid.next;
             self.at_end = false;
             self.high = self.high.max(valid.next.position);
+            if let Mode::Unconfirmed { told: Some(told) } = self.mode
+                && self.cursor.position <= told.commit
+            {
+                // The leader's bytes, and committed ones: final, whatever comes behind them.
+                self.anchor = self.cursor;
+            }
             self.confirm(promise);
             moved = true;
             budget = budget.saturating_sub(valid.slot);
@@ -199,6 +216,19 @@ mod tests {
         at
     }
 
+    #[test]
+    fn what_a_new_leader_knows_committed_is_final_before_it_has_an_entry_of_its_own() {
+        let area = area();
+        fill(&area, LogPoint::start(1), 1, 5);
+        let mut walker = Walker::new(LogPoint::start(1));
+        walker.handle_grant();
+        walker.step(&area, RING, promise(2), Some(&beat(2, 192, 128)));
+        assert_eq!(walker.anchor().index.0, 2);
+        assert_eq!(walker.lower_bound().index.0, 2, "what lies behind may still be replaced");
+        walker.step(&area, RING, promise(2), Some(&beat(2, 128, 256)));
+        assert_eq!(walker.anchor().index.0, 2, "a commit above matched counts up to that");
+    }
+
     fn beat(term: u64, matched: u64, commit: u64) -> BeatLine {
         BeatLine { leader: Promise::new(Term(term), NodeId(2)).0, matched, commit, ..BeatLine::default() }
     }
@@ -247,8 +277,8 @@ mod tests {
         fill(&area, start, 1, 5);
         let mut walker = Walker::new(start);
         walker.handle_grant();
-        walker.step(&area, RING, promise(2), Some(&beat(2, 192, 192)));
-        walker.step(&area, RING, promise(2), Some(&beat(2, 192, 192)));
+        walker.step(&area, RING, promise(2), Some(&beat(2, 192, 0)));
+        walker.step(&area, RING, promise(2), Some(&beat(2, 192, 0)));
         assert_eq!(walker.anchor().index.0, 0);
         assert_eq!(walker.lower_bound().index.0, 0);
     }

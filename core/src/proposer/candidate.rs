@@ -64,7 +64,11 @@ impl Proposer {
                 if !on.acceptor.is_quiet() {
                     self.election = Election::Idle;
                 } else if on.now >= until {
-                    self.start_campaign(on);
+                    if self.respects_higher_promise(on) {
+                        self.start_campaign(on);
+                    } else {
+                        self.election = Election::Looking { since: on.now };
+                    }
                 }
             }
             Election::OwnVote { term, deadline } => self.own_vote(on, term, deadline),
@@ -88,18 +92,26 @@ impl Proposer {
         let mine = (on.acceptor.progress().hint_term, on.acceptor.progress().hint_index);
         let mut quiet = 1;
         let mut better = 0;
+        let mut unseen = 0;
         for member in on.configuration.members() {
             let node = member.node;
             if node == self.me.node || !self.is_voter(on, node) {
                 continue;
             }
+            if !on.links[node].is_up() {
+                continue;
+            }
             let watch = &on.watches[node];
-            let Some(line) = watch.line() else { continue };
+            let Some(line) = watch.line() else {
+                unseen += 1;
+                continue;
+            };
             // The suspect, as long as it takes itself for the leader: one that gave up is a node like the others.
             if node == suspect && line.flags & progress_flags::LEADER != 0 {
                 continue;
             }
             if watch.read_at() < since || watch.moved_at().is_none_or(|moved| moved < since) {
+                unseen += 1;
                 continue;
             }
             if line.flags & progress_flags::QUIET != 0 {
@@ -108,7 +120,9 @@ impl Proposer {
                 better += u64::from(theirs > mine || theirs == mine && node < self.me.node);
             }
         }
-        if quiet < majority(on.configuration.voters()) {
+        // Somebody who is connected may have the better log: one more look for its sake.
+        let patient = unseen > 0 && on.now.since(since) < self.timing.probe_deadline_ns / 2;
+        if quiet < majority(on.configuration.voters()) || patient {
             return None;
         }
         Some(if self.was_older { on.configuration.voters() as u64 - 1 } else { better })
@@ -116,14 +130,8 @@ impl Proposer {
 
     /// A promise above one's own may have a leader who has not been heard of yet: one `suspect_after` for it, once.
     fn respects_higher_promise<M: Memory>(&mut self, on: &Work<M>) -> bool {
-        let mut highest = Promise::NONE;
-        for member in on.configuration.members() {
-            if let Some(line) = on.watches[member.node].line().filter(|_| member.node != self.me.node) {
-                highest = highest.max(Promise(line.promise));
-            }
-        }
-        self.see_promise(highest);
-        if highest.term() <= on.acceptor.promise().term() {
+        let highest = self.max_promise;
+        if highest.term() <= on.acceptor.promise().term() || highest.node() == self.me.node {
             return true;
         }
         match self.respected {

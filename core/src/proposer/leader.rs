@@ -238,12 +238,15 @@ impl Proposer {
     }
 
     /// The beat for one follower: never a commit above what it has.
-    pub(crate) fn beat_for(&self, node: NodeId) -> BeatLine {
+    pub(crate) fn beat_for(&self, node: NodeId, anchor: Position) -> BeatLine {
         let matched = self.peers[node].matched;
+        // Before the own first entry is committed, what the own acceptor knows is: a follower that never heard of it could
+        // otherwise be too full for that entry.
+        let commit = if self.lead.has_committed() { self.lead.committed.position } else { anchor };
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,
-            commit: if self.lead.has_committed() { self.lead.committed.position.min(matched).0 } else { 0 },
+            commit: commit.min(matched).0,
             commit_index: if self.lead.has_committed() { self.lead.committed.index.0 } else { 0 },
             matched: matched.0,
             flags: if self.role == Role::Yielding { beat_flags::YIELDING } else { 0 },

@@ -58,7 +58,12 @@ impl Proposer {
         let needed = self
             .counting(on)
             .map(|node| if node == self.me.node { on.applied } else { self.peers[node].applied });
-        let needed = reached(on.configuration.voters(), needed).unwrap_or(on.applied).min(on.applied);
+        let needed = match reached(on.configuration.voters(), needed) {
+            Some(needed) => needed.min(on.applied),
+            // Whoever is not here now will be needed, and must find room then.
+            None if kind == Kind::PAYLOAD => return Err(Full),
+            None => on.applied,
+        };
         let mut limit = Position(needed.0 + room);
         if end > limit {
             return Err(Full);
@@ -187,7 +192,7 @@ impl Proposer {
 
     fn beat_own<M: Memory>(&mut self, on: &mut Work<M>) {
         self.lead.beat_counter += 1;
-        let beat = self.beat_for(self.me.node);
+        let beat = self.beat_for(self.me.node, on.acceptor.walker().anchor().position);
         let own = &mut self.peers[self.me.node];
         own.beat_due = false;
         own.beat_version = own.beat_version.wrapping_add(1);
@@ -203,7 +208,7 @@ impl Proposer {
             return None;
         }
         self.lead.beat_counter += 1;
-        let beat = self.beat_for(node);
+        let beat = self.beat_for(node, on.acceptor.walker().anchor().position);
         let committed = self.lead.committed.position;
         let peer = &mut self.peers[node];
         peer.beat_due = false;

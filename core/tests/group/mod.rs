@@ -154,7 +154,7 @@ impl Group {
         self.nodes.iter().position(|node| node.alive && node.replica.status().role == Role::Leader)
     }
 
-    pub(crate) fn until(&mut self, what: &str, mut happened: impl FnMut(&Group) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, mut happened: impl FnMut(&mut Group) -> bool) {
         for _ in 0..20_000 {
             if happened(self) {
                 return;
@@ -168,10 +168,13 @@ impl Group {
         for i in 0..count {
             let leader = self.leader().expect("a leader");
             let payload = format!("entry {}", from + i);
-            let ticket = self.nodes[leader]
-                .replica
-                .propose(Instant(self.now), payload.as_bytes())
-                .expect("room in the ring");
+            let mut ticket = None;
+            // A new leader has no room before a majority is in its window.
+            self.until("room", |group| {
+                ticket = group.nodes[leader].replica.propose(Instant(group.now), payload.as_bytes()).ok();
+                ticket.is_some()
+            });
+            let ticket = ticket.expect("room");
             self.until("a commit", |group| group.nodes[leader].committed >= ticket.index.0);
         }
     }
