@@ -18,10 +18,11 @@ use super::proposal;
 use super::source::Source;
 use super::wire::{Order, Outbox};
 
-/// Most entries on their way: enough for the leader never to wait for the next, few enough for a lane.
-const MAX_WINDOW: u64 = 8192;
+/// Most entries on their way. Many: the client, the node and its agent share processors with everybody else, and the
+/// leader is to go on while one of them waits for its turn.
+const MAX_WINDOW: u64 = 32_768;
 /// Most bytes of the log on their way.
-const MAX_WINDOW_LEN: u64 = 2 << 20;
+const MAX_WINDOW_LEN: u64 = 8 << 20;
 /// A frame is sealed when it is about this long.
 const FRAME_LEN: u64 = 32 << 10;
 
@@ -50,7 +51,7 @@ impl Client {
     /// A client for so many entries of `source`, over rings of `ring_len` bytes.
     pub fn new(source: Source, entries: u64, ring_len: u64) -> Client {
         // A small feed goes out in several rounds, so that there is a middle for something to happen in.
-        let window = (entries / 8).clamp(1, MAX_WINDOW);
+        let window = (entries / 4).clamp(1, MAX_WINDOW);
         Client {
             source,
             entries,
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_is_not_acknowledged_goes_out_again_in_order() {
-        let mut client = client(800);
+        let mut client = client(400);
         let mut outbox = Outbox::default();
         client.begin(1, &mut outbox);
         client.fill(&mut outbox).expect("reads");
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn only_the_stream_that_goes_on_is_heard() {
-        let mut client = client(800);
+        let mut client = client(400);
         let mut outbox = Outbox::default();
         client.begin(1, &mut outbox);
         client.fill(&mut outbox).expect("reads");
