@@ -51,7 +51,8 @@ pub(crate) struct Agent<M: Memory, F, S> {
     /// Nodes of the group, this one included.
     pub(crate) members: usize,
     pub(crate) max_payload: usize,
-    pub(crate) measuring: Option<Measuring>,
+    /// Boxed: it changes hands around every sample.
+    pub(crate) measuring: Option<Box<Measuring>>,
     pub(crate) done: [Completion; REAP],
     machine: S,
     lanes: Lanes,
@@ -128,7 +129,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             progress |= self.apply(now);
             progress |= self.post_verbs();
             if self.measuring.is_some() {
-                self.measure_once();
+                self.measure();
                 progress = true;
             }
             self.status_is_old |= progress;

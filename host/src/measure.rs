@@ -37,6 +37,8 @@ pub struct Measurement {
 const HIGHEST_NS: u64 = 60_000_000_000;
 /// Looks at the fabric in one sample before the agent's other duties get their turn.
 const PATIENCE: u32 = 2_000;
+/// Samples taken before the agent's other duties get their turn.
+const SAMPLES_A_ROUND: usize = 16;
 /// Rounds that what is on its way between two samples gets to end.
 const SETTLE: usize = 8;
 /// A measurement without a new sample for this long has failed.
@@ -135,7 +137,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let samples = samples.max(1);
         // Half of the floor's samples, or as many as are certain to be in the ring.
         let places = samples.div_ceil(2).min(self.max_payload / slot_len(size) as usize).max(1);
-        self.measuring = Some(Measuring {
+        self.measuring = Some(Box::new(Measuring {
             phase: Phase::Warm,
             left: samples.div_ceil(2),
             samples,
@@ -147,11 +149,21 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
             reply,
-        });
+        }));
+    }
+
+    /// Takes some samples; what falls due meanwhile waits for a few microseconds.
+    pub(crate) fn measure(&mut self) {
+        for _ in 0..SAMPLES_A_ROUND {
+            self.measure_once();
+            if self.measuring.as_ref().is_none_or(|measuring| measuring.outstanding.is_some()) {
+                return;
+            }
+        }
     }
 
     /// Takes one sample, or goes on waiting for it.
-    pub(crate) fn measure_once(&mut self) {
+    fn measure_once(&mut self) {
         self.settle();
         let Some(mut measuring) = self.measuring.take() else { return };
         let end = match measuring.phase {
