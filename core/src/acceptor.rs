@@ -562,7 +562,7 @@ impl Acceptor {
             to_boot: link.peer().boot.0,
             promise: self.promise.0,
             qp_numbers: inbound.numbers(),
-            qp_epoch: inbound.epoch().0,
+            qp_epoch: inbound.shown_epoch().0,
             qp_state: inbound.shown_state(),
             ..AnswerLine::default()
         };

@@ -35,8 +35,6 @@ pub(crate) struct Inbound {
     peer: NodeId,
     state: State,
     epoch: Epoch,
-    /// The last epoch that was really armed: the peer cannot have closed a later one.
-    armed: Epoch,
     /// What the peer opens its end with.
     numbers: u64,
     /// Boot of the process at the other end when it was armed.
@@ -64,7 +62,6 @@ impl Inbound {
             peer,
             state: State::Closed,
             epoch: Epoch(0),
-            armed: Epoch(0),
             numbers: 0,
             armed_for: Boot(0),
             peer_numbers: 0,
@@ -78,8 +75,9 @@ impl Inbound {
         self.peer
     }
 
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.epoch
+    /// The epoch for the answer line: one that is being armed is not shown before it is.
+    pub(crate) fn shown_epoch(&self) -> Epoch {
+        if self.state == State::Arming { Epoch(self.epoch.0 - 1) } else { self.epoch }
     }
 
     pub(crate) fn numbers(&self) -> u64 {
@@ -165,10 +163,9 @@ impl Inbound {
                 if let Some(shown) = self.shown
                     && shown.boot == boot
                     && !shown.ready
-                    // Never before the peer's end is known closed: in the epoch armed last, or made anew since.
-                    && (shown.epoch >= self.armed
-                        || self.armed_for != boot
-                        || shown.numbers != self.peer_numbers)
+                    // Never before the peer's end is known closed in the epoch before. A peer that never opened that
+                    // one takes it for closed when it is shown fenced.
+                    && (shown.epoch >= self.epoch || self.armed_for != boot)
                 {
                     self.epoch = Epoch(self.epoch.0 + 1);
                     self.armed_for = boot;
@@ -206,7 +203,6 @@ impl Inbound {
             (Class::Arm, State::Arming) => {
                 self.numbers = done.value;
                 if success {
-                    self.armed = self.epoch;
                     self.state = State::Armed;
                 } else {
                     self.state = State::Fencing { permitted: false };

@@ -263,12 +263,16 @@ impl Proposer {
             on.events.push(event);
         }
         self.write_leader_line(on, Term(0));
-        let in_window = self.counting(on).count();
+        // A leader that was paused has a majority in window only by its memory of it.
+        let heard = |node: &NodeId| {
+            self.peers[*node].beat_done.is_some_and(|at| on.now.since(at) < self.timing.suspect_after_ns)
+        };
+        let followed = self.counting(on).filter(heard).count();
         let term = self.lead.term;
         self.report(on.events, Event::GaveUp { term, reason });
         self.role = Role::Yielding;
         self.lead.campaign =
-            reason == GiveUp::HigherPromise && in_window >= majority(on.configuration.voters());
+            reason == GiveUp::HigherPromise && followed >= majority(on.configuration.voters());
         self.lead.until = on.now.after(self.timing.beat_ns);
         for peer in self.peers.iter_mut() {
             peer.beat_due = peer.is_in_window();

@@ -100,6 +100,12 @@ impl Outbound {
                 self.wanted = Some(Class::Open);
                 true
             }
+            State::Closed if line.qp_state == qp::FENCED && epoch > self.closed => {
+                // Armed and fenced again before it was opened here: it never will be.
+                self.epoch = epoch;
+                self.closed = epoch;
+                true
+            }
             State::Opening | State::Ready => {
                 !(epoch > self.epoch || epoch == self.epoch && line.qp_state == qp::FENCED)
             }
