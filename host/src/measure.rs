@@ -2,9 +2,9 @@
 //!
 //! A sample has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go on
 //! between samples. The floor is the same bytes written to the same places of the same followers by bare writes of the
-//! same fabric, one entry after the other as they were committed (an entry written again and again would stay in the
-//! nearest cache), awaited until a majority has them. It is taken before and after, because a shared machine changes
-//! under one's feet.
+//! same fabric, awaited until a majority has them: every entry is written once more, a little later, when followers have
+//! read it (an entry written again and again would stay in the nearest cache). Commits and floor take turns, because a
+//! shared machine changes under one's feet, and a follower that looks at its memory makes it slower to write.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
@@ -28,8 +28,8 @@ use crate::fabric::Fabric;
 pub struct Measurement {
     /// From `propose` to committed, in the leader's agent, in nanoseconds.
     pub commit_ns: Histogram<u64>,
-    /// The same bytes written to the same followers by bare fabric writes, until a majority has them, in nanoseconds:
-    /// half of the samples were taken before the commits, half after.
+    /// The same bytes written to the same followers by bare fabric writes, until a majority has them, in nanoseconds: a
+    /// sample before and after every commit.
     pub floor_ns: Histogram<u64>,
 }
 
@@ -37,6 +37,8 @@ pub struct Measurement {
 const HIGHEST_NS: u64 = 60_000_000_000;
 /// Looks at the fabric in one sample before the agent's other duties get their turn.
 const PATIENCE: u32 = 2_000;
+/// The floor writes the entry of so many commits ago.
+const AGO: usize = 64;
 /// Samples taken before the agent's other duties get their turn.
 const SAMPLES_A_ROUND: usize = 16;
 /// Rounds that what is on its way between two samples gets to end.
@@ -48,9 +50,8 @@ const STALLED_NS: u64 = 5_000_000_000;
 enum Phase {
     /// Commits that are not counted: something for the floor to write again.
     Warm,
-    FloorBefore,
     Commit,
-    FloorAfter,
+    Floor,
 }
 
 /// A measurement under way.
@@ -62,9 +63,9 @@ pub(crate) struct Measuring {
     payload: Box<[u8]>,
     /// The proposal on its way, and when it was made.
     outstanding: Option<(Term, Index, Instant)>,
-    /// Where the newest entries stand, oldest first; the floor goes round them, and is at `next`.
+    /// Where the newest entries stand, oldest first; the floor writes the oldest.
     places: VecDeque<Position>,
-    next: usize,
+    ago: usize,
     /// Followers that the last sample of the floor wrote to.
     window: usize,
     sampled_at: Instant,
@@ -86,7 +87,7 @@ impl Measuring {
                 self.result.commit_ns.saturating_record(now.since(since));
             }
             if wanted == index {
-                if self.places.len() == self.places.capacity() {
+                if self.places.len() >= self.ago {
                     self.places.pop_front();
                 }
                 self.places.push_back(Position(position.0 - slot_len(self.payload.len())));
@@ -103,14 +104,15 @@ impl Measuring {
     fn sampled(&mut self, now: Instant) {
         self.sampled_at = now;
         self.left -= 1;
-        while self.left == 0 && self.phase != Phase::FloorAfter {
-            self.next = 0;
-            (self.phase, self.left) = match self.phase {
-                Phase::Warm => (Phase::FloorBefore, self.samples.div_ceil(2)),
-                Phase::FloorBefore => (Phase::Commit, self.samples),
-                Phase::Commit | Phase::FloorAfter => (Phase::FloorAfter, self.samples.div_ceil(2)),
-            };
-        }
+        self.phase = match self.phase {
+            Phase::Warm if self.left > 0 => Phase::Warm,
+            Phase::Warm => {
+                self.left = 2 * self.samples + 1;
+                Phase::Floor
+            }
+            Phase::Commit => Phase::Floor,
+            Phase::Floor => Phase::Commit,
+        };
     }
 }
 
@@ -135,16 +137,16 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             return;
         }
         let samples = samples.max(1);
-        // Half of the floor's samples, or as many as are certain to be in the ring.
-        let places = samples.div_ceil(2).min(self.max_payload / slot_len(size) as usize).max(1);
+        // As many as are certain to be in the ring.
+        let ago = AGO.min(self.max_payload / slot_len(size) as usize).max(1);
         self.measuring = Some(Box::new(Measuring {
             phase: Phase::Warm,
-            left: samples.div_ceil(2),
+            left: ago,
             samples,
             payload: vec![0; size].into_boxed_slice(),
             outstanding: None,
-            places: VecDeque::with_capacity(places),
-            next: 0,
+            places: VecDeque::with_capacity(ago),
+            ago,
             window: self.members,
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
@@ -168,7 +170,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let Some(mut measuring) = self.measuring.take() else { return };
         let end = match measuring.phase {
             Phase::Warm | Phase::Commit => self.propose_sample(&mut measuring),
-            Phase::FloorBefore | Phase::FloorAfter => self.sample_floor(&mut measuring),
+            Phase::Floor => self.sample_floor(&mut measuring),
         };
         let (outstanding, window) = (measuring.outstanding, measuring.window);
         self.measuring = Some(measuring);
@@ -180,7 +182,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let end = match end {
             Err(error) => Err(error),
             Ok(()) if stalled => Err(MeasureError::Timeout),
-            Ok(()) if measuring.left == 0 => Ok(measuring.result.clone()),
+            Ok(()) if measuring.left == 0 && measuring.phase != Phase::Warm => Ok(measuring.result.clone()),
             Ok(()) => return,
         };
         // Who asked may have stopped waiting.
@@ -249,8 +251,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     /// majority with the leader's own copy; then, untimed, for the others.
     fn sample_floor(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
         let len = slot_len(measuring.payload.len()) as u32;
-        let place = measuring.places.get(measuring.next % measuring.places.len().max(1)).copied();
-        measuring.next += 1;
+        let place = measuring.places.front().copied();
         // Nothing was committed in the warm-up but together with others: there is no entry to write.
         let Some(place) = place else { return Err(MeasureError::Timeout) };
         let mut verbs = [None::<Verb>; MAX_NODES + 1];
