@@ -219,6 +219,21 @@ fn chain_of_live<M: Memory>(area: &Area<M>, start: u64, seed: Chain, header: &He
     }
 }
 
+/// The chain over a header and a payload; a small payload is joined to its header, for one pass is faster than two.
+#[inline]
+fn chain_of(seed: Chain, header: &[u64; 4], payload: &[u8]) -> u32 {
+    const SMALL: usize = 96;
+    let header: &[u8; HEADER_LEN as usize] = zerocopy::transmute_ref!(header);
+    if payload.len() <= SMALL {
+        let mut joined = [0; HEADER_LEN as usize + SMALL];
+        joined[..header.len()].copy_from_slice(header);
+        joined[header.len()..header.len() + payload.len()].copy_from_slice(payload);
+        crc::append(seed.0, &joined[..header.len() + payload.len()])
+    } else {
+        crc::append(crc::append(seed.0, header), payload)
+    }
+}
+
 /// Encodes an entry at `at` into the ring of a staging area; returns the place after it.
 ///
 /// The caller has made sure that the slot fits before the ring's end and that nobody reads those bytes any more.
@@ -236,7 +251,7 @@ pub fn write<M: Memory>(
     let slot = slot_len(payload.len());
     let start = offset(ring_len, at.position);
     assert!(start + slot <= log::RING + ring_len, "an entry never crosses the ring's end");
-    let chain = crc::append(crc::append(at.chain.0, zerocopy::IntoBytes::as_bytes(&words)), payload);
+    let chain = chain_of(at.chain, &words, payload);
     area.write_padded(start, slot, &words, payload, u64::from(chain) | u64::from(lap(at.position)) << 32);
     header.valid(slot, chain, ring_len, at).next
 }

@@ -127,12 +127,13 @@ pub trait Line: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {
 
     /// Fills `words` (exactly `WORDS` of them) with the line, its version and CRC.
     fn seal(&self, words: &mut [u64], version: u32) {
-        words.as_mut_bytes().copy_from_slice(self.as_bytes());
-        let end = words.len() * 8;
         let bytes = words.as_mut_bytes();
-        bytes[end - 8..end - 4].copy_from_slice(&version.to_le_bytes());
-        let crc = crc::append(0, &bytes[..end - 4]);
-        bytes[end - 4..].copy_from_slice(&crc.to_le_bytes());
+        bytes.copy_from_slice(self.as_bytes());
+        let Some((body, crc)) = bytes.split_last_chunk_mut::<4>() else { return };
+        if let Some(last) = body.last_chunk_mut::<4>() {
+            *last = version.to_le_bytes();
+        }
+        *crc = crc::append(0, body).to_le_bytes();
     }
 
     /// Offset of the last word of the line at `offset`: another word means another line.

@@ -112,19 +112,25 @@ impl<M: Memory> Area<M> {
     pub fn write_padded(&self, offset: u64, len: u64, head: &[u64], bytes: &[u8], last: u64) {
         let slot = &self.memory.words()[(offset / 8) as usize..((offset + len) / 8) as usize];
         let Some((tail, body)) = slot.split_last() else { return };
-        let mut to = body.iter();
-        let mut put = |word: u64| {
-            to.next().expect("head and bytes fit before the last word").store(word, Ordering::Relaxed);
+        let put = |to: &[AtomicU64], from: &[u64]| {
+            to.iter().zip(from).for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
         };
-        head.iter().for_each(|word| put(*word));
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| put(u64::from_le_bytes(*word)));
-        if !rest.is_empty() {
+        let (start, body) = body.split_at(head.len());
+        put(start, head);
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let (middle, body) = body.split_at(whole.len());
+        middle
+            .iter()
+            .zip(whole)
+            .for_each(|(to, word)| to.store(u64::from_le_bytes(*word), Ordering::Relaxed));
+        let mut zeros = body;
+        if let ([_, ..], Some((to, behind))) = (rest, body.split_first()) {
             let mut padded = [0; 8];
             padded[..rest.len()].copy_from_slice(rest);
-            put(u64::from_le_bytes(padded));
+            to.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+            zeros = behind;
         }
-        to.for_each(|word| word.store(0, Ordering::Relaxed));
+        zeros.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         // Release: whoever sees the last word may look for the others.
         tail.store(last, Ordering::Release);
     }

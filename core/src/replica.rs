@@ -710,7 +710,7 @@ impl<M: Memory> Replica<M> {
                     state: peer.state,
                     matched: peer.matched,
                     applied: if member.node == self.me.node { self.applied.position } else { peer.applied },
-                    counts: self.proposer.counts(self.now, &self.configuration, &self.watches, member.node),
+                    counts: self.proposer.counts(self.now, &self.watches, member),
                 });
             }
         }

@@ -37,8 +37,9 @@ pub struct Measurement {
 const HIGHEST_NS: u64 = 60_000_000_000;
 /// Looks at the fabric in one sample before the agent's other duties get their turn.
 const PATIENCE: u32 = 2_000;
-/// The floor writes the entry of so many commits ago.
-const AGO: usize = 64;
+/// The floor writes the entry of so many commits ago: a millisecond or more, in which followers have read it, and enough
+/// bytes to leave the nearest cache, as the lines of a new entry are not in it either.
+const AGO: usize = 4096;
 /// Samples taken before the agent's other duties get their turn.
 const SAMPLES_A_ROUND: usize = 16;
 /// Rounds that what is on its way between two samples gets to end.

@@ -4,7 +4,7 @@ use crate::entry::{Kind, peek};
 use crate::event::{Event, GiveUp};
 use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
 use crate::mem::{Memory, full};
-use crate::membership::Configuration;
+use crate::membership::{self, Member};
 use crate::proposer::peer::{Flight, What};
 use crate::proposer::{FollowerState, Proposer, Role, Work};
 use crate::quorum::{majority, reached};
@@ -126,15 +126,11 @@ impl Proposer {
     }
 
     /// Whether a voter's copy counts, now.
-    pub(crate) fn counts(
-        &self,
-        now: Instant,
-        configuration: &Configuration,
-        watches: &Table<Watch>,
-        node: NodeId,
-    ) -> bool {
+    #[inline]
+    pub(crate) fn counts(&self, now: Instant, watches: &Table<Watch>, member: &Member) -> bool {
+        let node = member.node;
         self.peers[node].is_in_window()
-            && configuration.is_voter(node)
+            && member.role == membership::Role::Voter
             && (node == self.me.node
                 || self.quorum == Quorum::Stored
                 || watches[node]
@@ -143,11 +139,12 @@ impl Proposer {
     }
 
     /// The voters that count now.
+    #[inline]
     pub(crate) fn counting<M>(&self, on: &Work<M>) -> impl Iterator<Item = NodeId> {
         on.configuration
             .members()
+            .filter(|member| self.counts(on.now, on.watches, member))
             .map(|member| member.node)
-            .filter(|node| self.counts(on.now, on.configuration, on.watches, *node))
     }
 
     /// On shared memory beats to the dead complete: only those that count for a commit count here.
@@ -166,6 +163,11 @@ impl Proposer {
 
     /// The largest end of an entry of the own term that a majority of voters has.
     pub(crate) fn commit<M: Memory>(&mut self, on: &mut Work<M>) {
+        // Most completions alone are no majority: that is told without asking who counts.
+        let ahead = |member: &&Member| self.peers[member.node].matched > self.lead.committed.position;
+        if on.configuration.members().filter(ahead).count() < majority(on.configuration.voters()) {
+            return;
+        }
         let matched = self.counting(on).map(|node| self.peers[node].matched);
         let Some(reached) = reached(on.configuration.voters(), matched) else { return };
         let before = self.lead.committed.position;
