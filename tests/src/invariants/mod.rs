@@ -113,7 +113,7 @@ impl Watch {
         self.base.after_step(member)?;
         self.learn(member, members, member.seen.anchor.position, client)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
-        self.matched.after_step(member, members, &self.prefixes, self.ring_len)
+        self.matched.after_step(member, members, &self.prefixes, &self.history, self.ring_len)
     }
 
     /// A node tells its host something.
