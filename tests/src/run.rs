@@ -153,7 +153,8 @@ fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcome) -> Resul
 /// it notices that it has lost its majority, and serves the last three quarters of a ring.
 fn lags(cluster: &Cluster, id: NodeId) -> bool {
     let staged = cluster.members.iter().map(|member| member.seen.end.0).max().unwrap_or(0);
-    cluster.is_behind(id) || staged.saturating_sub(cluster.member(id).seen.applied.0) > cluster.plan.ring_len / 4
+    cluster.is_behind(id)
+        || staged.saturating_sub(cluster.member(id).seen.applied.0) > cluster.plan.ring_len / 4
 }
 
 /// The time in which things go wrong.

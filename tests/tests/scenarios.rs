@@ -109,7 +109,11 @@ fn a_leader_that_dies_is_replaced_and_nothing_acknowledged_is_lost() {
         cluster.crash(leader);
         let died = cluster.now_ns();
         let next = another_leader(&mut cluster, leader);
-        assert!(cluster.now_ns() - died <= 10 * SUSPECT, "{} us without a leader", (cluster.now_ns() - died) / 1000);
+        assert!(
+            cluster.now_ns() - died <= 10 * SUSPECT,
+            "{} us without a leader",
+            (cluster.now_ns() - died) / 1000
+        );
         say(&mut cluster, next, 5, 200);
         let left = others(&cluster, leader);
         all_applied(&mut cluster, &left);
@@ -304,7 +308,10 @@ fn a_ring_full_of_entries_that_nobody_commits_can_be_left() {
             pass(&mut cluster, TIMING.beat_ns / 4);
         }
         assert!(refused > 0, "the ring never got full: the story was not told");
-        must(cluster.run_until(SOON, |cluster| sleepers.iter().all(|id| !cluster.is_paused(*id))), "they wake");
+        must(
+            cluster.run_until(SOON, |cluster| sleepers.iter().all(|id| !cluster.is_paused(*id))),
+            "they wake",
+        );
         pass(&mut cluster, SOON);
         let now = cluster.leader().expect("somebody leads");
         say(&mut cluster, now, 20, 50_000);
@@ -334,5 +341,51 @@ fn a_second_leader_change_during_a_take_over_loses_nothing() {
         let all: Vec<NodeId> = cluster.ids().collect();
         pass(&mut cluster, 20 * SUSPECT);
         all_applied(&mut cluster, &all);
+    }
+}
+
+#[test]
+fn an_end_made_anew_before_it_was_opened_is_armed_again_and_never_too_early() {
+    for seed in 1..120 {
+        let (mut cluster, leader) = group(seed, 3);
+        let follower = others(&cluster, leader)[0];
+        // The log queue pair has to be armed anew, and the connection breaks at some moment of that.
+        cluster.fabric.weather.state_ns = (TIMING.beat_ns / 50, 3 * TIMING.beat_ns);
+        cluster.fabric.weather.fence_ns = (TIMING.beat_ns / 50, TIMING.beat_ns);
+        cluster.fabric.weather.tail_ppm = 300_000;
+        cluster.fabric.weather.tail_ns = 3 * TIMING.beat_ns;
+        cluster.fabric.break_pipe(PipeId { from: leader, to: follower, plane: Plane::Log });
+        for _ in 0..3 {
+            let within = 1 + seed * 7_919 % (2 * TIMING.beat_ns);
+            pass(&mut cluster, within);
+            cluster.fabric.break_pipe(PipeId { from: leader, to: follower, plane: Plane::Control });
+        }
+        say(&mut cluster, leader, 3, 200);
+        all_applied(&mut cluster, &[follower]);
+    }
+}
+
+#[test]
+fn a_leader_alone_does_not_lock_out_the_follower_that_it_will_need() {
+    for seed in SEEDS {
+        let (mut cluster, leader) = group(seed, 3);
+        let (far, near) = (others(&cluster, leader)[0], others(&cluster, leader)[1]);
+        cluster.fabric.cut(leader, far, true);
+        cluster.fabric.cut(far, leader, true);
+        pass(&mut cluster, SUSPECT);
+        // The far one misses less than a quarter of the ring; then the near one dies.
+        say(&mut cluster, leader, 3, 30_000);
+        cluster.crash(near);
+        let until = cluster.now_ns() + 4 * SUSPECT;
+        while cluster.now_ns() < until {
+            cluster.propose(leader, 60_000);
+            pass(&mut cluster, TIMING.beat_ns / 4);
+        }
+        cluster.fabric.cut(leader, far, false);
+        cluster.fabric.cut(far, leader, false);
+        pass(&mut cluster, SOON);
+        let now = cluster.leader().expect("two of three are a majority");
+        say(&mut cluster, now, 10, 60_000);
+        all_applied(&mut cluster, &[leader, far]);
     }
 }
