@@ -321,6 +321,28 @@ fn a_ring_full_of_entries_that_nobody_commits_can_be_left() {
 }
 
 #[test]
+fn a_ring_full_of_entries_that_nobody_commits_can_be_left_by_another_leader() {
+    for seed in SEEDS.take(8) {
+        let (mut cluster, leader) = group(seed, 3);
+        let sleepers = others(&cluster, leader);
+        for id in &sleepers {
+            cluster.pause(*id, 12 * SUSPECT);
+        }
+        let until = cluster.now_ns() + 4 * SUSPECT;
+        while cluster.now_ns() < until {
+            cluster.propose(leader, 3_000);
+            pass(&mut cluster, TIMING.beat_ns / 10);
+        }
+        // Their memory holds what the leader sent while they slept; now it sleeps, and they must go on from that.
+        cluster.pause(leader, u64::MAX);
+        let next = another_leader(&mut cluster, leader);
+        say(&mut cluster, next, 20, 50_000);
+        cluster.resume(leader);
+        all_applied(&mut cluster, &sleepers);
+    }
+}
+
+#[test]
 fn a_second_leader_change_during_a_take_over_loses_nothing() {
     for seed in SEEDS {
         let (mut cluster, first) = group(seed, 5);
