@@ -31,6 +31,8 @@ pub struct Committed {
     pub proposal: u64,
     /// The place after it.
     pub next: LogPoint,
+    /// The term in which it was first taken for committed; its own term when nobody has said yet.
+    pub by: Term,
 }
 
 /// All committed entries.
@@ -87,6 +89,7 @@ pub fn read(area: &SimArea, ring_len: u64, at: &LogPoint) -> Result<Committed, E
         payload: hash_words(words_of(area, offset + HEADER_LEN, valid.len as usize), valid.len as usize),
         proposal: if valid.len >= 8 { area.load(offset + HEADER_LEN) } else { 0 },
         next: valid.next,
+        by: valid.term,
     })
 }
 

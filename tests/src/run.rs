@@ -149,10 +149,12 @@ fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcome) -> Resul
     }
 }
 
-/// Whether a node is so far behind the committed end that leaders may have let it go.
+/// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before
+/// it notices that it has lost its majority, and serves the last three quarters of a ring.
 fn lags(cluster: &Cluster, id: NodeId) -> bool {
-    let end = cluster.watch.history.end().position.0;
-    cluster.is_behind(id) || end.saturating_sub(cluster.member(id).seen.applied.0) > cluster.plan.ring_len / 4
+    let staged = cluster.members.iter().map(|member| member.seen.end.0).max().unwrap_or(0);
+    cluster.is_behind(id)
+        || staged.saturating_sub(cluster.member(id).seen.applied.0) > cluster.plan.ring_len / 4
 }
 
 /// The time in which things go wrong.

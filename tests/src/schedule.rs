@@ -190,7 +190,7 @@ impl Plan {
 
 /// After faults have stopped: open fences and connections end, one campaign fails, one leader loses its quorum, and still.
 fn bound_ns(timing: &Timing) -> u64 {
-    8 * timing.campaign_timeout_ns + 4 * timing.quorum_lost_ns + 2 * timing.alive_within_ns
+    4 * timing.campaign_timeout_ns + 2 * timing.quorum_lost_ns + timing.alive_within_ns
 }
 
 fn draw_weather(rng: &mut Rng, timing: &Timing, calm: Weather) -> Weather {

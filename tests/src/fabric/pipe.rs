@@ -16,8 +16,10 @@ impl Fabric {
         let len = match shape {
             Shape::Write { len, .. } | Shape::Read { len, .. } => len,
         };
-        let line =
-            self.trace.is_on().then(|| self.line_in(id.from, request.class, &shape)).unwrap_or_default();
+        let line = match self.trace.is_on() {
+            true => self.line_in(id.from, request.class, &shape),
+            false => String::new(),
+        };
         self.trace.note(now, || match shape {
             Shape::Write { from, to, len, .. } => format!(
                 "{}: WRITE {:?} -> {} [{from} -> {to}, +{len}] (epoch {}, number {}){line}",

@@ -10,7 +10,7 @@ use ringleader_core::types::{LogPoint, NodeId, Promise};
 use super::Violation;
 use super::committed_prefixes::CommittedPrefixes;
 use crate::fabric::same;
-use crate::history;
+use crate::history::{self, History};
 use crate::view::Member;
 
 /// Up to where each leader's view of each follower was compared, and under which promise.
@@ -32,6 +32,7 @@ impl MatchedBytes {
         leader: &Member,
         members: &[Member],
         prefixes: &CommittedPrefixes,
+        history: &History,
         ring_len: u64,
     ) -> Result<(), Violation> {
         if !leader.seen.leads {
@@ -49,7 +50,7 @@ impl MatchedBytes {
                 *compared = (leader.seen.promise, prefixes.compared(follower));
             }
             while compared.1.position < view.matched {
-                match step(leader, follower, compared.1, ring_len)? {
+                match step(leader, follower, history, compared.1, ring_len)? {
                     Some(next) => compared.1 = next,
                     None => break,
                 }
@@ -71,6 +72,7 @@ impl MatchedBytes {
 fn step(
     leader: &Member,
     follower: &Member,
+    history: &History,
     at: LogPoint,
     ring_len: u64,
 ) -> Result<Option<LogPoint>, Violation> {
@@ -86,6 +88,13 @@ fn step(
     };
     let offset = entry::offset(ring_len, at.position);
     let log = &follower.home.log;
+    // What is committed may have left the leader's ring.
+    if let Some(known) = history.at(at.index.next())
+        && known.next.position <= matched
+        && history::read(log, ring_len, &at).is_ok_and(|entry| entry.fingerprint == known.fingerprint)
+    {
+        return Ok(Some(known.next));
+    }
     let mut why = String::from("continues no entry of the leader's");
     for area in [&leader.home.log, &leader.home.staging] {
         let Ok(entry) = history::read(area, ring_len, &at) else { continue };

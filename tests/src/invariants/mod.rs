@@ -113,7 +113,7 @@ impl Watch {
         self.base.after_step(member)?;
         self.learn(member, members, member.seen.anchor.position, client)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
-        self.matched.after_step(member, members, &self.prefixes, self.ring_len)
+        self.matched.after_step(member, members, &self.prefixes, &self.history, self.ring_len)
     }
 
     /// A node tells its host something.
@@ -202,7 +202,7 @@ impl Watch {
         while self.history.end().position < to {
             let at = self.history.end();
             // A leader's newest entries are in its staging ring before they are in its own log.
-            let entry = history::read(&member.home.log, self.ring_len, &at)
+            let mut entry = history::read(&member.home.log, self.ring_len, &at)
                 .or_else(|_| history::read(&member.home.staging, self.ring_len, &at))
                 .map_err(|end| {
                     Violation::new(
@@ -213,9 +213,10 @@ impl Watch {
                         ),
                     )
                 })?;
+            entry.by = by;
             log_order::check(&at, &entry)?;
             points::held_by_majority(member, &entry, members, self.ring_len)?;
-            self.completeness.committed(&entry, by, &at, members, self.ring_len)?;
+            self.completeness.committed(&entry, &at, members, self.ring_len)?;
             acknowledged::committed(client, &entry)?;
             self.history.push(entry);
         }
