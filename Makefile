@@ -20,7 +20,7 @@ demo: setup
 
 test: setup lint no-std
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --workspace && $(CARGO) test --workspace --doc --quiet; \
+		$(CARGO) nextest run --workspace --no-fail-fast && $(CARGO) test --workspace --doc --quiet; \
 	else \
 		$(CARGO) test --workspace; \
 	fi
@@ -43,8 +43,8 @@ acceptance: setup
 	scripts/acceptance.sh
 
 bench: setup
-	$(CARGO) build --release --package ringleader
-	scripts/benchmarks.sh
+	$(CARGO) run --release --quiet --package ringleader-benches --bin commit_path
+	scripts/acceptance.sh 20
 
 doc:
 	$(CARGO) doc --workspace --no-deps --open

@@ -29,7 +29,7 @@ pub struct Measurement {
     /// From `propose` to committed, in the leader's agent, in nanoseconds.
     pub commit_ns: Histogram<u64>,
     /// The same bytes written to the same followers by bare fabric writes, until a majority has them, in nanoseconds: a
-    /// sample before and after every commit.
+    /// sample after every commit.
     pub floor_ns: Histogram<u64>,
 }
 
@@ -108,8 +108,8 @@ impl Measuring {
         self.phase = match self.phase {
             Phase::Warm if self.left > 0 => Phase::Warm,
             Phase::Warm => {
-                self.left = 2 * self.samples + 1;
-                Phase::Floor
+                self.left = 2 * self.samples;
+                Phase::Commit
             }
             Phase::Commit => Phase::Floor,
             Phase::Floor => Phase::Commit,
