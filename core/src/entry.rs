@@ -237,6 +237,7 @@ fn chain_of(seed: Chain, header: &[u64; 4], payload: &[u8]) -> u32 {
 /// Encodes an entry at `at` into the ring of a staging area; returns the place after it.
 ///
 /// The caller has made sure that the slot fits before the ring's end and that nobody reads those bytes any more.
+#[inline]
 pub fn write<M: Memory>(
     area: &Area<M>,
     ring_len: u64,

@@ -5,7 +5,7 @@
 
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod acceptor;

@@ -34,11 +34,13 @@ pub struct Configuration {
     pub term: Term,
     /// Ascending ids.
     members: heapless::Vec<Member, MAX_NODES>,
+    /// How many of them are voters.
+    voters: usize,
 }
 
 impl Default for Configuration {
     fn default() -> Self {
-        Configuration { group: 0, index: Index(0), term: Term(0), members: heapless::Vec::new() }
+        Configuration { group: 0, index: Index(0), term: Term(0), members: heapless::Vec::new(), voters: 0 }
     }
 }
 
@@ -56,7 +58,10 @@ impl Configuration {
     fn add(&mut self, member: Member) -> bool {
         match self.members.binary_search_by_key(&member.node, |member| member.node) {
             Ok(_) => false,
-            Err(at) => self.members.insert(at, member).is_ok(),
+            Err(at) => {
+                self.voters += usize::from(member.role == Role::Voter);
+                self.members.insert(at, member).is_ok()
+            }
         }
     }
 
@@ -87,7 +92,7 @@ impl Configuration {
 
     /// How many votes there are.
     pub fn voters(&self) -> usize {
-        self.members().filter(|member| member.role == Role::Voter).count()
+        self.voters
     }
 
     /// The block that stands for it in registered memory.

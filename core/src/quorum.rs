@@ -1,30 +1,25 @@
 //! Majorities: pure arithmetic over at most fifteen numbers.
 
-use crate::types::{MAX_NODES, Position};
-
 /// Votes that are a majority of `voters`.
 pub fn majority(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-/// The highest position that a majority of `voters` has reached, given what those that count have matched.
+/// The highest value that a majority of `voters` has reached, given how far those that count are (in any order; sorted on the
+/// way).
 ///
-/// Voters that do not count (down, silent, another incarnation) are simply not in `matched`; they still belong to `voters`.
+/// Voters that do not count (down, silent, another incarnation) are simply not in `reached`; they still belong to `voters`.
 #[inline]
-pub fn reached(voters: usize, matched: impl IntoIterator<Item = Position>) -> Option<Position> {
-    let mut sorted = [Position(0); MAX_NODES];
-    let mut count = 0;
-    // More than fifteen cannot be members: leaving one out would only make the result smaller.
-    for position in matched.into_iter().take(MAX_NODES) {
-        let mut at = count;
-        while at > 0 && sorted[at - 1] < position {
-            sorted[at] = sorted[at - 1];
+pub fn reached<T: Copy + PartialOrd>(voters: usize, reached: &mut [T]) -> Option<T> {
+    // At most fifteen, mostly two or three.
+    for end in 1..reached.len() {
+        let mut at = end;
+        while at > 0 && reached[at - 1] < reached[at] {
+            reached.swap(at - 1, at);
             at -= 1;
         }
-        sorted[at] = position;
-        count += 1;
     }
-    sorted[..count].get(majority(voters) - 1).copied()
+    reached.get(majority(voters) - 1).copied()
 }
 
 #[cfg(test)]
@@ -40,12 +35,11 @@ mod tests {
             for counting in 0..=voters {
                 let mut digits = [0u64; 7];
                 loop {
-                    let matched: Vec<Position> = digits[..counting].iter().map(|d| Position(*d)).collect();
+                    let mut matched: Vec<u64> = digits[..counting].to_vec();
                     let expected = (0..=3u64)
                         .rev()
-                        .find(|p| matched.iter().filter(|m| m.0 >= *p).count() >= majority(voters))
-                        .map(Position);
-                    assert_eq!(reached(voters, matched.iter().copied()), expected);
+                        .find(|p| matched.iter().filter(|m| *m >= p).count() >= majority(voters));
+                    assert_eq!(reached(voters, &mut matched), expected);
                     let Some(at) = digits[..counting].iter().position(|d| *d < 3) else { break };
                     digits[at] += 1;
                     digits[..at].fill(0);

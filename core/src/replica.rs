@@ -16,7 +16,7 @@ use crate::mailbox::Inbox;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::proposer::peer::FollowerState;
-use crate::proposer::{Proposer, Quorum, Role, Work};
+use crate::proposer::{OwnCopy, Proposer, Quorum, Role, Work};
 use crate::table::Table;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
@@ -53,6 +53,8 @@ pub struct Options {
     pub timing: Timing,
     /// Which voters count for a commit.
     pub quorum: Quorum,
+    /// When a leader copies to its own log.
+    pub own_copy: OwnCopy,
     /// Random, new whenever promise or log were lost; not 0.
     pub incarnation: Incarnation,
     /// Random, new for each start of the process; not 0.
@@ -229,7 +231,8 @@ macro_rules! surroundings {
 impl<M: Memory> Replica<M> {
     /// A node that belongs to no group yet. All areas are zero; the header is written now.
     pub fn new(options: Options, areas: Areas<M>, now: Instant) -> Result<Replica<M>, OptionsError> {
-        let Options { node, peers, ring_len, max_entry, timing, quorum, incarnation, boot, seed } = options;
+        let Options { node, peers, ring_len, max_entry, timing, quorum, own_copy, incarnation, boot, seed } =
+            options;
         if !node.is_valid() || peers[node.slot()] || peers[0] {
             return Err(OptionsError::Node);
         }
@@ -260,7 +263,7 @@ impl<M: Memory> Replica<M> {
             requests: Table::from_fn(|_| Inbox::default()),
             answers: Table::from_fn(|_| Inbox::default()),
             acceptor: Acceptor::new(me, timing, now),
-            proposer: Proposer::new(me, timing, quorum, seed),
+            proposer: Proposer::new(me, timing, quorum, own_copy, seed),
             forming: Forming::new(me),
             configuration: Configuration::default(),
             applied: LogPoint::default(),

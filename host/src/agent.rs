@@ -127,7 +127,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             self.replica.handle_tick(now);
             progress |= self.tell(now);
             progress |= self.apply(now);
-            progress |= self.post_verbs();
+            progress |= self.post_verbs(now);
             if self.measuring.is_some() {
                 self.measure();
                 progress = true;
@@ -253,11 +253,16 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         true
     }
 
-    pub(crate) fn post_verbs(&mut self) -> bool {
+    /// Posts what the core wants. A fabric may carry a verb out while it is posted: its completion is looked for before the
+    /// next verb, so that a commit is told as soon as a majority has it.
+    pub(crate) fn post_verbs(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(verb) = self.replica.poll_verb() {
             any = true;
             self.fabric.post(&verb);
+            if self.reap(now) {
+                self.tell(now);
+            }
         }
         any
     }

@@ -67,8 +67,6 @@ pub(crate) struct Measuring {
     /// Where the newest entries stand, oldest first; the floor writes the oldest.
     places: VecDeque<Position>,
     ago: usize,
-    /// Followers that the last sample of the floor wrote to.
-    window: usize,
     sampled_at: Instant,
     result: Measurement,
     reply: Sender<Result<Measurement, MeasureError>>,
@@ -148,7 +146,6 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             outstanding: None,
             places: VecDeque::with_capacity(ago),
             ago,
-            window: self.members,
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
             reply,
@@ -173,10 +170,10 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             Phase::Warm | Phase::Commit => self.propose_sample(&mut measuring),
             Phase::Floor => self.sample_floor(&mut measuring),
         };
-        let (outstanding, window) = (measuring.outstanding, measuring.window);
+        let outstanding = measuring.outstanding;
         self.measuring = Some(measuring);
         if let Some((.., since)) = outstanding {
-            self.await_commit(since, window);
+            self.await_commit(since);
         }
         let Some(measuring) = &self.measuring else { return };
         let stalled = clock::now().since(measuring.sampled_at) > STALLED_NS;
@@ -209,29 +206,22 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     }
 
     /// The inner loop: post, reap, tell, and nothing else, until the commit or until patience ends.
-    ///
-    /// Completions are looked for as soon as every follower in window has been written to: the core is not asked for
-    /// more before it is certain that there is no commit yet. The time of the proposal is still good enough for it.
-    fn await_commit(&mut self, since: Instant, window: usize) {
+    fn await_commit(&mut self, since: Instant) {
+        // The time of the proposal is still good enough for what completes at once.
         let mut now = since;
-        for round in 0..PATIENCE {
-            let mut posted = 0;
-            while posted < window
-                && let Some(verb) = self.replica.poll_verb()
-            {
-                self.fabric.post(&verb);
-                posted += 1;
+        for _ in 0..PATIENCE {
+            let verb = self.replica.poll_verb();
+            if let Some(verb) = &verb {
+                self.fabric.post(verb);
             }
-            let count = self.fabric.reap(&mut self.done);
-            if round > 0 && count > 0 {
-                now = clock::now();
-            }
-            for at in 0..count {
-                self.replica.handle_completion(now, self.done[at]);
+            if self.reap(now) {
                 self.tell(now);
+                if self.measuring.as_ref().is_none_or(|measuring| measuring.outstanding.is_none()) {
+                    return;
+                }
             }
-            if self.measuring.as_ref().is_none_or(|measuring| measuring.outstanding.is_none()) {
-                return;
+            if verb.is_none() {
+                now = clock::now();
             }
         }
     }
@@ -240,7 +230,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     fn settle(&mut self) {
         for _ in 0..SETTLE {
             let now = clock::now();
-            let posted = self.post_verbs();
+            let posted = self.post_verbs(now);
             if !self.reap(now) && !posted {
                 return;
             }
@@ -260,9 +250,6 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         for peer in 1..=MAX_NODES as u8 {
             verbs[usize::from(peer)] = self.replica.probe_write(NodeId(peer), place, len);
             written += usize::from(verbs[usize::from(peer)].is_some());
-        }
-        if written > 0 {
-            measuring.window = written;
         }
         let enough = self.members / 2;
         let (mut ended, mut good, mut elapsed) = (0, 0, None);

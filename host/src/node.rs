@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ringleader_core::entry;
 use ringleader_core::mem::{Area, Areas};
+use ringleader_core::proposer::OwnCopy;
 use ringleader_core::replica::{self, Replica};
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use rtrb::Consumer;
@@ -70,6 +71,8 @@ impl Node {
                 max_entry: options.max_entry(),
                 timing: options.timing,
                 quorum: options.quorum,
+                // This fabric carries a WRITE out while it is posted.
+                own_copy: OwnCopy::First,
                 incarnation: Incarnation(incarnation),
                 boot: Boot(boot),
                 seed,

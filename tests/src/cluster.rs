@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use ringleader_core::entry;
 use ringleader_core::event::Event;
 use ringleader_core::mem::Areas;
-use ringleader_core::proposer::Quorum;
+use ringleader_core::proposer::{OwnCopy, Quorum};
 use ringleader_core::replica::{Options, ProposeError, Replica};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
 
@@ -221,6 +221,7 @@ impl Cluster {
         for peer in self.ids().filter(|peer| *peer != id) {
             peers[peer.slot()] = true;
         }
+        let (incarnation, boot, seed) = (self.rng.word() | 1, self.rng.word() | 1, self.rng.word());
         let options = Options {
             node: id,
             peers,
@@ -228,9 +229,10 @@ impl Cluster {
             max_entry: self.plan.ring_len / 8,
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
-            incarnation: Incarnation(self.rng.word() | 1),
-            boot: Boot(self.rng.word() | 1),
-            seed: self.rng.word(),
+            own_copy: if seed & 2 == 0 { OwnCopy::First } else { OwnCopy::Last },
+            incarnation: Incarnation(incarnation),
+            boot: Boot(boot),
+            seed,
         };
         let areas =
             Areas { control: home.control.clone(), log: home.log.clone(), staging: home.staging.clone() };

@@ -5,11 +5,11 @@ use crate::event::{Event, GiveUp};
 use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
-use crate::proposer::peer::{Flight, What};
+use crate::proposer::flights::{Flight, What};
 use crate::proposer::{FollowerState, Proposer, Role, Work};
 use crate::quorum::{majority, reached};
 use crate::table::Table;
-use crate::types::{Instant, LogPoint, NodeId, Position, Promise, Term};
+use crate::types::{Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
 use crate::watch::Watch;
 
 /// Which voters count for a commit.
@@ -20,6 +20,16 @@ pub enum Quorum {
     Live,
     /// All whose memory has it: for logs that outlive their hosts.
     Stored,
+}
+
+/// When a leader copies new entries to its own log area.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum OwnCopy {
+    /// While the WRITEs to the others are on the wire.
+    #[default]
+    Last,
+    /// Before the first WRITE leaves: where posting a WRITE carries it out, one follower then makes a majority of three.
+    First,
 }
 
 /// The state of one leadership.
@@ -94,7 +104,7 @@ impl Proposer {
                 FollowerState::Down
             };
             // Requests of an earlier leadership still read the staging ring: it is reused when they are drained.
-            if node != self.me.node && peer.oldest_source().is_some() {
+            if node != self.me.node && peer.flights.oldest_source().is_some() {
                 peer.outbound.close();
                 peer.state = FollowerState::Broken;
                 peer.broken_at = on.now;
@@ -104,7 +114,7 @@ impl Proposer {
     }
 
     pub(crate) fn lead_tick<M: Memory>(&mut self, on: &mut Work<M>) {
-        if !self.lead.started && self.peers.iter().all(|peer| peer.oldest_source().is_none()) {
+        if !self.lead.started && self.peers.iter().all(|peer| peer.flights.oldest_source().is_none()) {
             // The reserve has room for it; were it not so, applying makes some.
             if let Ok(end) = self.stage(on, Kind::NO_OP, b"") {
                 self.lead.first_end = end.position;
@@ -149,8 +159,9 @@ impl Proposer {
 
     /// On shared memory beats to the dead complete: only those that count for a commit count here.
     fn check_quorum<M: Memory>(&mut self, on: &mut Work<M>) {
-        let beats = self.counting(on).filter_map(|node| self.peers[node].beat_done).map(|at| Position(at.0));
-        let newest = reached(on.configuration.voters(), beats).map_or(Instant(0), |at| Instant(at.0));
+        let mut beats: heapless::Vec<Instant, MAX_NODES> =
+            self.counting(on).filter_map(|node| self.peers[node].beat_done).collect();
+        let newest = reached(on.configuration.voters(), &mut beats).unwrap_or(Instant(0));
         let since = newest.max(self.lead.elected_at);
         let lost = on.now.since(since) >= self.timing.quorum_lost_ns;
         // Beats alone do not make a leader: one whose first entry does not get through stands in the way of others.
@@ -163,14 +174,22 @@ impl Proposer {
 
     /// The largest end of an entry of the own term that a majority of voters has.
     pub(crate) fn commit<M: Memory>(&mut self, on: &mut Work<M>) {
-        // Most completions alone are no majority: that is told without asking who counts.
-        let ahead = |member: &&Member| self.peers[member.node].matched > self.lead.committed.position;
-        if on.configuration.members().filter(ahead).count() < majority(on.configuration.voters()) {
-            return;
+        // Who is not ahead of the commit cannot move it.
+        let mut ahead = [Position(0); MAX_NODES];
+        let mut count = 0;
+        for member in on.configuration.members() {
+            let matched = self.peers[member.node].matched;
+            if matched > self.lead.committed.position && self.counts(on.now, on.watches, member) {
+                ahead[count] = matched;
+                count += 1;
+            }
         }
-        let matched = self.counting(on).map(|node| self.peers[node].matched);
-        let Some(reached) = reached(on.configuration.voters(), matched) else { return };
+        let Some(reached) = reached(on.configuration.voters(), &mut ahead[..count]) else { return };
         let before = self.lead.committed.position;
+        if reached >= self.lead.end.position {
+            // All that there is: no need to look for where entries end.
+            self.lead.committed = self.lead.end;
+        }
         // The staging ring is this node's own memory, and its entries from here on are of the own term.
         while self.lead.committed.position < reached {
             match peek(&on.areas.staging, self.me.ring_len, &self.lead.committed) {
@@ -179,20 +198,8 @@ impl Proposer {
             }
         }
         if self.lead.committed.position > before {
-            self.spread_commit(on);
-        }
-    }
-
-    /// The leader line first, then the application, then the followers.
-    fn spread_commit<M: Memory>(&mut self, on: &mut Work<M>) {
-        self.write_leader_line(on, self.lead.term);
-        let committed = self.lead.committed.position;
-        for member in on.configuration.members() {
-            let peer = &mut self.peers[member.node];
-            // With entries queued the next beat comes early enough, unless the ring fills up meanwhile.
-            let idle = peer.sent == self.lead.end.position;
-            let long_ago = committed.0 - peer.beaten.0.min(committed.0) > self.me.ring_len / 32;
-            peer.beat_due |= peer.is_in_window() && (idle || long_ago);
+            // The leader line first, then the application, then the followers: their beats are made when asked for.
+            self.write_leader_line(on, self.lead.term);
         }
     }
 

@@ -2,6 +2,7 @@
 //! writes only where one of them has granted it to.
 
 mod candidate;
+mod flights;
 mod follower;
 mod leader;
 pub(crate) mod outbound;
@@ -10,7 +11,7 @@ mod window;
 
 use candidate::Election;
 use leader::Leadership;
-pub use leader::Quorum;
+pub use leader::{OwnCopy, Quorum};
 pub use peer::FollowerState;
 use peer::Peer;
 
@@ -49,6 +50,7 @@ pub(crate) struct Proposer {
     me: Identity,
     timing: Timing,
     quorum: Quorum,
+    own_copy: OwnCopy,
     role: Role,
     peers: Table<Peer>,
     sequence: u64,
@@ -89,11 +91,18 @@ impl<M: Memory> Work<'_, M> {
 }
 
 impl Proposer {
-    pub(crate) fn new(me: Identity, timing: Timing, quorum: Quorum, seed: u64) -> Proposer {
+    pub(crate) fn new(
+        me: Identity,
+        timing: Timing,
+        quorum: Quorum,
+        own_copy: OwnCopy,
+        seed: u64,
+    ) -> Proposer {
         Proposer {
             me,
             timing,
             quorum,
+            own_copy,
             role: Role::Follower,
             peers: Table::from_fn(Peer::new),
             sequence: 0,
@@ -230,7 +239,7 @@ impl Proposer {
             let peer = &mut self.peers[node];
             let silent = peer
                 .flights
-                .front()
+                .oldest()
                 .is_some_and(|flight| now.since(flight.posted_at) > self.timing.quorum_lost_ns);
             if silent && peer.outbound.close() {
                 self.handle_broken(now, node);

@@ -2,16 +2,12 @@
 //!
 //! The own node is one of these too.
 
-use heapless::Deque;
-
 use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
 use crate::mailbox::Outbox;
+use crate::proposer::flights::{Flight, Flights, What};
 use crate::proposer::outbound::Outbound;
 use crate::request::Answer;
 use crate::types::{Instant, LogPoint, NodeId, Position, Term};
-
-/// WRITEs under way to one follower, entries and beats.
-pub(crate) const MAX_FLIGHTS: usize = 32;
 
 /// What a leader does with a follower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,28 +26,6 @@ pub enum FollowerState {
     LetGo,
     /// Needs a snapshot.
     Behind,
-}
-
-/// A WRITE on the log queue pair that has not completed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Flight {
-    pub(crate) number: u32,
-    pub(crate) posted_at: Instant,
-    pub(crate) what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
-    /// Bytes from `start` on; when they are there everything before `end` is (a gap behind a pad is skipped).
-    Entries {
-        start: Position,
-        end: Position,
-    },
-    Beat,
-    /// A measurement's, of bytes that were sent before.
-    Probe {
-        start: Position,
-    },
 }
 
 /// See the module.
@@ -82,7 +56,7 @@ pub(crate) struct Peer {
     pub(crate) matched: Position,
     /// Applied there; its slots below may be overwritten.
     pub(crate) applied: Position,
-    pub(crate) flights: Deque<Flight, MAX_FLIGHTS>,
+    pub(crate) flights: Flights,
     pub(crate) number: u32,
     pub(crate) beat_due: bool,
     pub(crate) beat_flying: bool,
@@ -115,7 +89,7 @@ impl Peer {
             sent: Position(0),
             matched: Position(0),
             applied: Position(0),
-            flights: Deque::new(),
+            flights: Flights::new(),
             number: 0,
             beat_due: false,
             beat_flying: false,
@@ -201,20 +175,10 @@ impl Peer {
         }
     }
 
-    /// First source byte that an outstanding WRITE reads.
-    pub(crate) fn oldest_source(&self) -> Option<Position> {
-        self.flights.iter().find_map(|flight| match flight.what {
-            What::Entries { start, .. } | What::Probe { start } => Some(start),
-            What::Beat => None,
-        })
-    }
-
-    /// Takes the flight of that number out, which is the oldest: one queue pair completes in order.
+    /// Takes the flight of that number out, which is the oldest.
+    #[inline]
     pub(crate) fn land(&mut self, number: u32) -> Option<Flight> {
-        if self.flights.front()?.number != number {
-            return None;
-        }
-        let flight = self.flights.pop_front()?;
+        let flight = self.flights.land(number)?;
         if flight.what == What::Beat {
             self.beat_flying = false;
         }

@@ -6,10 +6,11 @@
 use crate::entry::{self, Kind, slot_len};
 use crate::layout::{Line, log, staging};
 use crate::mem::Memory;
-use crate::proposer::peer::{Flight, MAX_FLIGHTS, What};
+use crate::proposer::flights::{Flight, What};
+use crate::proposer::leader::OwnCopy;
 use crate::proposer::{Proposer, Role, Work};
 use crate::quorum::reached;
-use crate::types::{LogPoint, NodeId, Position};
+use crate::types::{LogPoint, MAX_NODES, NodeId, Position};
 use crate::verb::{Class, NUMBER_MASK, Plane, RequestId, Source, Verb};
 
 /// No room in the ring, now.
@@ -18,6 +19,7 @@ pub(crate) struct Full;
 
 impl Proposer {
     /// Builds the next entry in the staging ring, behind a pad where it would cross the ring's end.
+    #[inline]
     pub(crate) fn stage<M: Memory>(
         &mut self,
         on: &Work<M>,
@@ -55,10 +57,11 @@ impl Proposer {
         let half = ring_len / 2;
         // Only payload leaves the reserve alone.
         let room = if kind == Kind::PAYLOAD { half } else { ring_len };
-        let needed = self
+        let mut applied: heapless::Vec<Position, MAX_NODES> = self
             .counting(on)
-            .map(|node| if node == self.me.node { on.applied } else { self.peers[node].applied });
-        let needed = match reached(on.configuration.voters(), needed) {
+            .map(|node| if node == self.me.node { on.applied } else { self.peers[node].applied })
+            .collect();
+        let needed = match reached(on.configuration.voters(), &mut applied) {
             Some(needed) => needed.min(on.applied),
             // Whoever is not here now will be needed, and must find room then.
             None if kind == Kind::PAYLOAD => return Err(Full),
@@ -79,7 +82,7 @@ impl Proposer {
                 }
             }
             // A source byte is reused only when no request that reads it is outstanding.
-            if let Some(oldest) = self.peers[node].oldest_source() {
+            if let Some(oldest) = self.peers[node].flights.oldest_source() {
                 limit = limit.min(Position(oldest.0 + ring_len));
             }
         }
@@ -87,8 +90,12 @@ impl Proposer {
     }
 
     /// The next WRITE to any follower; copies to the own log by the way, once the others are on theirs.
+    #[inline]
     pub(crate) fn poll_write<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
         if self.role == Role::Leader {
+            if self.own_copy == OwnCopy::First {
+                self.copy_own(on);
+            }
             for member in on.configuration.members() {
                 let node = member.node;
                 if self.peers[node].is_in_window()
@@ -102,7 +109,7 @@ impl Proposer {
         }
         for member in on.configuration.members() {
             let node = member.node;
-            if !self.peers[node].beat_due || !self.peers[node].is_in_window() {
+            if !self.wants_beat(node) {
                 continue;
             }
             if node == self.me.node {
@@ -114,6 +121,7 @@ impl Proposer {
         None
     }
 
+    #[inline]
     fn next_entries<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) -> Option<Verb> {
         let ring_len = self.me.ring_len;
         let gap = self.lead.gap;
@@ -127,7 +135,7 @@ impl Proposer {
             }
         }
         let end = self.lead.end.position;
-        if peer.sent >= end || peer.flights.len() >= MAX_FLIGHTS - 1 || !peer.outbound.is_ready() {
+        if peer.sent >= end || !peer.flights.has_room_for_entries() || !peer.outbound.is_ready() {
             return None;
         }
         let start = peer.sent;
@@ -159,7 +167,7 @@ impl Proposer {
         };
         let flight =
             Flight { number: peer.number, posted_at: on.now, what: What::Entries { start, end: after } };
-        let _ = peer.flights.push_back(flight);
+        peer.flights.push(flight);
         peer.sent = after;
         let offset = entry::offset(ring_len, start);
         Some(Verb::Write {
@@ -177,6 +185,17 @@ impl Proposer {
         })
     }
 
+    /// A beat is due, or tells of a commit. With entries queued the next one comes early enough, unless the ring fills up
+    /// meanwhile.
+    fn wants_beat(&self, node: NodeId) -> bool {
+        let peer = &self.peers[node];
+        let committed = self.lead.committed.position;
+        let news = committed > peer.beaten
+            && (peer.sent == self.lead.end.position || committed.0 - peer.beaten.0 > self.me.ring_len / 32);
+        peer.is_in_window() && (peer.beat_due || news && self.role == Role::Leader)
+    }
+
+    #[inline]
     fn copy_own<M: Memory>(&mut self, on: &mut Work<M>) {
         let end = self.lead.end.position;
         let own = &mut self.peers[self.me.node];
@@ -216,7 +235,7 @@ impl Proposer {
         peer.beaten = committed;
         peer.beat_version = peer.beat_version.wrapping_add(1);
         peer.number = (peer.number + 1) & NUMBER_MASK;
-        let _ = peer.flights.push_back(Flight { number: peer.number, posted_at: on.now, what: What::Beat });
+        peer.flights.push(Flight { number: peer.number, posted_at: on.now, what: What::Beat });
         let from = staging::beat(node.slot());
         beat.write(&on.areas.staging, from, peer.beat_version);
         Some(Verb::Write {
@@ -258,11 +277,7 @@ impl Proposer {
             return None;
         }
         peer.number = (peer.number + 1) & NUMBER_MASK;
-        let _ = peer.flights.push_back(Flight {
-            number: peer.number,
-            posted_at: on.now,
-            what: What::Probe { start },
-        });
+        peer.flights.push(Flight { number: peer.number, posted_at: on.now, what: What::Probe { start } });
         let offset = entry::offset(ring_len, start);
         Some(Verb::Write {
             id: RequestId {

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use ringleader_core::event::Event;
 use ringleader_core::layout::{control, log};
 use ringleader_core::mem::{Area, Areas, Memory};
-use ringleader_core::proposer::{Quorum, Role};
+use ringleader_core::proposer::{OwnCopy, Quorum, Role};
 use ringleader_core::replica::{Options, Replica};
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
@@ -73,6 +73,7 @@ impl Group {
                 max_entry: RING / 8,
                 timing: Timing::LOCAL,
                 quorum: Quorum::Live,
+                own_copy: OwnCopy::Last,
                 incarnation: Incarnation(10 + u64::from(id)),
                 boot: Boot(20 + u64::from(id)),
                 seed: u64::from(id),
