@@ -307,10 +307,10 @@ impl<M: Memory> Replica<M> {
         if !node.is_valid() || !self.peers[node] {
             return;
         }
-        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat | Class::Probe);
+        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat);
         self.control_due |= !log_plane || done.status != VerbStatus::Success;
         match done.id.class {
-            Class::Entries | Class::Beat | Class::Probe | Class::Open | Class::Close => {
+            Class::Entries | Class::Beat | Class::Open | Class::Close => {
                 self.proposer.handle_completion(&mut work!(self), &done);
             }
             Class::Arm | Class::Grant | Class::Fence => {
@@ -634,18 +634,6 @@ impl<M: Memory> Replica<M> {
         self.stuck = true;
         self.events.push(Event::Stuck { position: self.applied.position });
         false
-    }
-
-    /// The WRITE of `len` bytes of the stream at `start` (whole slots) to a follower that has them, once more: the floor
-    /// of a measurement. The same bytes to the same place do no harm. `None` when this node does not lead, did not make
-    /// those bytes in this term or has recycled them, or the follower does not have them.
-    pub fn probe_write(&mut self, peer: NodeId, start: Position, len: u32) -> Option<Verb> {
-        let slots =
-            start.0.is_multiple_of(entry::SLOT_ALIGN) && u64::from(len).is_multiple_of(entry::SLOT_ALIGN);
-        if !peer.is_valid() || !slots {
-            return None;
-        }
-        self.proposer.probe_write(&mut work!(self), peer, start, len)
     }
 
     // Outputs.

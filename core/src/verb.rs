@@ -51,12 +51,10 @@ pub enum Class {
     Grant = 11,
     /// [`Verb::Fence`].
     Fence = 12,
-    /// A WRITE whose success nobody waits for (the floor of a measurement).
-    Probe = 13,
 }
 
 impl Class {
-    const ALL: [Class; 14] = [
+    const ALL: [Class; 13] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -70,7 +68,6 @@ impl Class {
         Class::Arm,
         Class::Grant,
         Class::Fence,
-        Class::Probe,
     ];
 }
 

@@ -165,12 +165,6 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         // Who asked may have stopped waiting.
         let _ = reply.send(begun);
     }
-
-    /// Whether this node leads now.
-    pub(crate) fn leads(&self) -> bool {
-        self.replica.status().role == CoreRole::Leader
-    }
-
     pub(crate) fn reap(&mut self, now: Instant) -> bool {
         let count = self.fabric.reap(&mut self.done);
         for done in &self.done[..count] {
@@ -204,7 +198,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         match event {
             Event::Committed { term, index, position } => {
                 if let Some(measuring) = &mut self.measuring {
-                    measuring.handle_commit(term, index, position);
+                    measuring.handle_commit(term, index);
                 }
                 self.lanes.committed(term, index);
                 trace!(%term, %index, %position, "committed");

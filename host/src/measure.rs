@@ -1,20 +1,18 @@
 //! Commit latency beside its floor: in the leader's own agent, with one proposal outstanding.
 //!
-//! A sample has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go on
-//! between samples. The floor is the same bytes written to the same places of the same followers by bare writes of the
-//! same fabric, awaited until a majority has them: every entry is written once more, a little later, when followers have
-//! read it (an entry written again and again would stay in the nearest cache). Commits and floor take turns, because a
-//! shared machine changes under one's feet, and a follower that looks at its memory makes it slower to write.
+//! A sample of a commit has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go
+//! on between samples. Every other proposal is a sample of the floor instead: its WRITEs, the same bytes to the same
+//! followers, are posted bare, to all of them, and the clock stops when the first completions make a majority. (A commit
+//! may be told before the last WRITE is posted, and then be shorter than its floor.) Commits and floor take turns, because a shared machine changes under one's feet, and a follower that looks at its memory makes it slower to
+//! write.
 
-use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
 use hdrhistogram::Histogram;
-use ringleader_core::entry::slot_len;
 use ringleader_core::mem::Memory;
 use ringleader_core::replica::ProposeError;
-use ringleader_core::types::{Index, Instant, MAX_NODES, NodeId, Position, Term};
-use ringleader_core::verb::{Status, Verb};
+use ringleader_core::types::{Index, Instant, MAX_NODES, Term};
+use ringleader_core::verb::{Class, Status, Verb};
 
 use crate::agent::Agent;
 use crate::app::StateMachine;
@@ -28,8 +26,8 @@ use crate::fabric::Fabric;
 pub struct Measurement {
     /// From `propose` to committed, in the leader's agent, in nanoseconds.
     pub commit_ns: Histogram<u64>,
-    /// The same bytes written to the same followers by bare fabric writes, until a majority has them, in nanoseconds: a
-    /// sample after every commit.
+    /// The same bytes written to the same followers by bare fabric writes, until a majority has them with the leader's own
+    /// copy, in nanoseconds: a sample after every commit.
     pub floor_ns: Histogram<u64>,
 }
 
@@ -37,9 +35,6 @@ pub struct Measurement {
 const HIGHEST_NS: u64 = 60_000_000_000;
 /// Looks at the fabric in one sample before the agent's other duties get their turn.
 const PATIENCE: u32 = 2_000;
-/// The floor writes the entry of so many commits ago: a millisecond or more, in which followers have read it, and enough
-/// bytes to leave the nearest cache, as the lines of a new entry are not in it either.
-const AGO: usize = 4096;
 /// Samples taken before the agent's other duties get their turn.
 const SAMPLES_A_ROUND: usize = 16;
 /// Rounds that what is on its way between two samples gets to end.
@@ -49,24 +44,28 @@ const STALLED_NS: u64 = 5_000_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Commits that are not counted: something for the floor to write again.
-    Warm,
     Commit,
     Floor,
+}
+
+/// The proposal on its way.
+#[derive(Clone, Copy)]
+struct Outstanding {
+    term: Term,
+    index: Index,
+    since: Instant,
+    /// Of what it is a sample.
+    phase: Phase,
 }
 
 /// A measurement under way.
 pub(crate) struct Measuring {
     phase: Phase,
-    /// Still to take in this phase.
+    /// Samples still to take, of both kinds.
     left: usize,
-    samples: usize,
     payload: Box<[u8]>,
     /// The proposal on its way, and when it was made.
-    outstanding: Option<(Term, Index, Instant)>,
-    /// Where the newest entries stand, oldest first; the floor writes the oldest.
-    places: VecDeque<Position>,
-    ago: usize,
+    outstanding: Option<Outstanding>,
     sampled_at: Instant,
     result: Measurement,
     reply: Sender<Result<Measurement, MeasureError>>,
@@ -75,23 +74,17 @@ pub(crate) struct Measuring {
 impl Measuring {
     /// A commit was reported: the proposal on its way may be among it.
     #[inline]
-    pub(crate) fn handle_commit(&mut self, term: Term, index: Index, position: Position) {
-        if let Some((of, wanted, since)) = self.outstanding
-            && of == term
-            && wanted <= index
+    pub(crate) fn handle_commit(&mut self, term: Term, index: Index) {
+        if let Some(outstanding) = self.outstanding
+            && outstanding.term == term
+            && outstanding.index <= index
         {
             let now = clock::now();
             self.outstanding = None;
-            if self.phase == Phase::Commit {
-                self.result.commit_ns.saturating_record(now.since(since));
+            if outstanding.phase == Phase::Commit {
+                self.result.commit_ns.saturating_record(now.since(outstanding.since));
+                self.sampled(now);
             }
-            if wanted == index {
-                if self.places.len() >= self.ago {
-                    self.places.pop_front();
-                }
-                self.places.push_back(Position(position.0 - slot_len(self.payload.len())));
-            }
-            self.sampled(now);
         }
     }
 
@@ -104,11 +97,6 @@ impl Measuring {
         self.sampled_at = now;
         self.left -= 1;
         self.phase = match self.phase {
-            Phase::Warm if self.left > 0 => Phase::Warm,
-            Phase::Warm => {
-                self.left = 2 * self.samples;
-                Phase::Commit
-            }
             Phase::Commit => Phase::Floor,
             Phase::Floor => Phase::Commit,
         };
@@ -136,16 +124,11 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             return;
         }
         let samples = samples.max(1);
-        // As many as are certain to be in the ring.
-        let ago = AGO.min(self.max_payload / slot_len(size) as usize).max(1);
         self.measuring = Some(Box::new(Measuring {
-            phase: Phase::Warm,
-            left: ago,
-            samples,
+            phase: Phase::Commit,
+            left: 2 * samples,
             payload: vec![0; size].into_boxed_slice(),
             outstanding: None,
-            places: VecDeque::with_capacity(ago),
-            ago,
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
             reply,
@@ -167,20 +150,24 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         self.settle();
         let Some(mut measuring) = self.measuring.take() else { return };
         let end = match measuring.phase {
-            Phase::Warm | Phase::Commit => self.propose_sample(&mut measuring),
+            _ if measuring.outstanding.is_some() => Ok(()),
+            Phase::Commit => self.propose_sample(&mut measuring),
             Phase::Floor => self.sample_floor(&mut measuring),
         };
         let outstanding = measuring.outstanding;
         self.measuring = Some(measuring);
-        if let Some((.., since)) = outstanding {
-            self.await_commit(since);
+        if let Some(outstanding) = outstanding {
+            if outstanding.phase == Phase::Floor {
+                self.tell(outstanding.since);
+            }
+            self.await_commit(outstanding.since);
         }
         let Some(measuring) = &self.measuring else { return };
         let stalled = clock::now().since(measuring.sampled_at) > STALLED_NS;
         let end = match end {
             Err(error) => Err(error),
             Ok(()) if stalled => Err(MeasureError::Timeout),
-            Ok(()) if measuring.left == 0 && measuring.phase != Phase::Warm => Ok(measuring.result.clone()),
+            Ok(()) if measuring.left == 0 => Ok(measuring.result.clone()),
             Ok(()) => return,
         };
         // Who asked may have stopped waiting.
@@ -188,15 +175,17 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         self.measuring = None;
     }
 
-    /// Makes the next proposal unless one is on its way.
+    /// Makes the next proposal.
     fn propose_sample(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
-        if measuring.outstanding.is_some() {
-            return Ok(());
-        }
         let since = clock::now();
         match self.replica.propose(since, &measuring.payload) {
             Ok(ticket) => {
-                measuring.outstanding = Some((ticket.term, ticket.index, since));
+                measuring.outstanding = Some(Outstanding {
+                    term: ticket.term,
+                    index: ticket.index,
+                    since,
+                    phase: measuring.phase,
+                });
                 Ok(())
             }
             Err(ProposeError::NotLeader { .. }) => Err(MeasureError::NotLeader),
@@ -238,56 +227,53 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         }
     }
 
-    /// Writes the next of the newest entries once more to every follower in window, and waits until enough have it for a
-    /// majority with the leader's own copy; then, untimed, for the others.
+    /// Makes the next proposal and carries its WRITEs out bare; the core hears of them afterwards, and commits it.
     fn sample_floor(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
-        let len = slot_len(measuring.payload.len()) as u32;
-        let place = measuring.places.front().copied();
-        // Nothing was committed in the warm-up but together with others: there is no entry to write.
-        let Some(place) = place else { return Err(MeasureError::Timeout) };
-        let mut verbs = [None::<Verb>; MAX_NODES + 1];
-        let mut written = 0;
-        for peer in 1..=MAX_NODES as u8 {
-            verbs[usize::from(peer)] = self.replica.probe_write(NodeId(peer), place, len);
-            written += usize::from(verbs[usize::from(peer)].is_some());
+        self.propose_sample(measuring)?;
+        if measuring.outstanding.is_none() {
+            return Ok(());
         }
+        let mut verbs = [None::<Verb>; 2 * MAX_NODES];
+        let mut polled = 0;
+        while polled < verbs.len()
+            && let Some(verb) = self.replica.poll_verb()
+        {
+            verbs[polled] = Some(verb);
+            polled += 1;
+        }
+        let is_entry = |verb: &&Verb| verb.id().class == Class::Entries;
+        let written = verbs.iter().flatten().filter(is_entry).count();
         let enough = self.members / 2;
-        let (mut ended, mut good, mut elapsed) = (0, 0, None);
+        let mut held = self.done;
+        let (mut count, mut good) = (0, 0);
         let since = clock::now();
-        for verb in verbs.iter().flatten() {
+        for verb in verbs.iter().flatten().filter(is_entry) {
             self.fabric.post(verb);
         }
         for _ in 0..PATIENCE {
-            let count = self.fabric.reap(&mut self.done);
-            for done in &self.done[..count] {
-                // A straggler of a sample that ran out of patience is none of this one.
-                if verbs[done.id.peer.slot() & MAX_NODES].is_some_and(|verb| verb.id() == done.id) {
-                    ended += 1;
-                    good += usize::from(done.status == Status::Success);
-                }
-            }
-            if elapsed.is_none() && good >= enough {
-                elapsed = Some(clock::now().since(since));
-            }
-            if count > 0 {
-                let now = clock::now();
-                for done in &self.done[..count] {
-                    self.replica.handle_completion(now, *done);
-                }
-            }
-            if ended >= written {
+            let reaped = self.fabric.reap(&mut held[count..]);
+            let new = &held[count..count + reaped];
+            good += new
+                .iter()
+                .filter(|done| done.id.class == Class::Entries && done.status == Status::Success)
+                .count();
+            count += reaped;
+            if good >= enough.min(written) || count == held.len() {
                 break;
             }
         }
-        match elapsed {
-            Some(ns) if written >= enough && enough > 0 => {
-                measuring.result.floor_ns.saturating_record(ns);
-                measuring.sampled(clock::now());
-                Ok(())
-            }
-            _ if !self.leads() => Err(MeasureError::NotLeader),
-            // A follower is on its way back into the window: a later round finds it there.
-            _ => Ok(()),
+        let now = clock::now();
+        for verb in verbs.iter().flatten().filter(|verb| !is_entry(verb)) {
+            self.fabric.post(verb);
         }
+        for done in &held[..count] {
+            self.replica.handle_completion(now, *done);
+        }
+        // With a follower on its way back into the window it is a proposal like any other.
+        if written >= enough && good >= enough {
+            measuring.result.floor_ns.saturating_record(now.since(since));
+            measuring.sampled(now);
+        }
+        Ok(())
     }
 }

@@ -23,10 +23,6 @@ pub(crate) enum What {
         end: Position,
     },
     Beat,
-    /// A measurement's, of bytes that were sent before.
-    Probe {
-        start: Position,
-    },
 }
 
 /// See the module.
@@ -90,7 +86,7 @@ impl Flights {
     /// First source byte that one of them reads.
     pub(crate) fn oldest_source(&self) -> Option<Position> {
         (0..self.len()).find_map(|step| match self.ring[self.landed.wrapping_add(step) % MAX_FLIGHTS].what {
-            What::Entries { start, .. } | What::Probe { start } => Some(start),
+            What::Entries { start, .. } => Some(start),
             What::Beat => None,
         })
     }
@@ -106,7 +102,10 @@ mod tests {
         let flight = |number, what| Flight { number, posted_at: Instant(0), what };
         for round in 0..100 {
             flights.push(flight(round, What::Beat));
-            flights.push(flight(round + 1000, What::Probe { start: Position(u64::from(round)) }));
+            flights.push(flight(
+                round + 1000,
+                What::Entries { start: Position(u64::from(round)), end: Position(0) },
+            ));
             assert_eq!(flights.oldest_source(), Some(Position(u64::from(round))));
             assert_eq!(flights.land(round + 1000), None);
             assert!(flights.land(round).is_some());

@@ -242,7 +242,6 @@ impl Proposer {
                 }
             }
             What::Beat => peer.beat_done = peer.beat_done.max(Some(flight.posted_at)),
-            What::Probe { .. } => {}
         }
     }
 

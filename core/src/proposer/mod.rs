@@ -190,7 +190,7 @@ impl Proposer {
                     peer.drained();
                 }
             }
-            Class::Entries | Class::Beat | Class::Probe => self.handle_write(on, done),
+            Class::Entries | Class::Beat => self.handle_write(on, done),
             _ => {}
         }
     }

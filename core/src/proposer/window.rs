@@ -252,45 +252,4 @@ impl Proposer {
             len: size_of::<crate::layout::BeatLine>() as u32,
         })
     }
-
-    /// The WRITE of bytes that a follower has to where it has them, once more.
-    pub(crate) fn probe_write<M: Memory>(
-        &mut self,
-        on: &mut Work<M>,
-        node: NodeId,
-        start: Position,
-        len: u32,
-    ) -> Option<Verb> {
-        let ring_len = self.me.ring_len;
-        let end = start.0.checked_add(u64::from(len))?;
-        let peer = &mut self.peers[node];
-        let is_here =
-            start >= self.lead.low.max(on.base).max(self.lead.own_start.position) && end <= peer.matched.0;
-        let within_lap = len > 0 && (end - 1) / ring_len == start.0 / ring_len;
-        if self.role != Role::Leader
-            || node == self.me.node
-            || !peer.is_in_window()
-            || peer.flights.is_full()
-            || !is_here
-            || !within_lap
-        {
-            return None;
-        }
-        peer.number = (peer.number + 1) & NUMBER_MASK;
-        peer.flights.push(Flight { number: peer.number, posted_at: on.now, what: What::Probe { start } });
-        let offset = entry::offset(ring_len, start);
-        Some(Verb::Write {
-            id: RequestId {
-                peer: node,
-                class: Class::Probe,
-                epoch: peer.outbound.epoch(),
-                number: peer.number,
-            },
-            plane: Plane::Log,
-            source: Source::Staging,
-            from: offset,
-            to: offset,
-            len,
-        })
-    }
 }

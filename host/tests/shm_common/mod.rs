@@ -64,7 +64,7 @@ pub(crate) fn id(peer: NodeId, class: Class, epoch: u32) -> RequestId {
 }
 
 pub(crate) fn reap_one(fabric: &mut ShmFabric) -> Option<Completion> {
-    let none = Completion { id: id(WRITER, Class::Probe, 0), status: Status::Failed, value: 0 };
+    let none = Completion { id: id(WRITER, Class::Progress, 0), status: Status::Failed, value: 0 };
     let mut out = [none];
     (fabric.reap(&mut out) == 1).then(|| out[0])
 }

@@ -43,7 +43,7 @@ impl Side {
     }
 
     fn reap_one(&mut self) -> Option<Completion> {
-        let id = RequestId { peer: A, class: Class::Probe, epoch: Epoch(0), number: 0 };
+        let id = RequestId { peer: A, class: Class::Progress, epoch: Epoch(0), number: 0 };
         let mut out = [Completion { id, status: Status::Failed, value: 0 }];
         (self.fabric.reap(&mut out) == 1).then(|| out[0])
     }
@@ -207,7 +207,7 @@ fn control_lines_are_written_read_and_swapped_one_sidedly() {
     assert_eq!(a.ask(B, 128, 8), Status::Success);
     assert_eq!(a.staging.load(4096), 77);
 
-    let swap = id(B, Class::Probe, 1);
+    let swap = id(B, Class::Progress, 1);
     for (expected, desired, found) in [(77, 78, 77), (77, 79, 78), (78, 80, 78)] {
         a.fabric.post_cas(swap, 128, expected, desired);
         let done = a.reap_one().unwrap();
