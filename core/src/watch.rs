@@ -16,7 +16,8 @@ pub(crate) struct Watch {
     number: u32,
     /// The READ under way, and when it was posted.
     flight: Option<(u32, Instant)>,
-    /// When the READ that gave `line` was posted.
+    /// When the last READ was posted, and when the one that gave `line` was.
+    asked_at: Option<Instant>,
     read_at: Instant,
     /// When `liveness` was last seen to differ from the reading before.
     moved_at: Option<Instant>,
@@ -24,7 +25,15 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        Watch { line: None, wanted: false, number: 0, flight: None, read_at: Instant(0), moved_at: None }
+        Watch {
+            line: None,
+            wanted: false,
+            number: 0,
+            flight: None,
+            asked_at: None,
+            read_at: Instant(0),
+            moved_at: None,
+        }
     }
 
     /// The last whole reading since the link came up.
@@ -52,9 +61,9 @@ impl Watch {
         self.wanted = true;
     }
 
-    /// The last reading is older than `ns`, or there is none: asks for one.
+    /// Asks for a reading when the last READ, whatever it found, is `ns` ago; never twice at the same time.
     pub(crate) fn want_every(&mut self, now: Instant, ns: u64) {
-        if self.flight.is_none() && (self.line.is_none() || now.since(self.read_at) >= ns) {
+        if self.flight.is_none() && self.asked_at.is_none_or(|at| now.since(at) >= ns.max(1)) {
             self.wanted = true;
         }
     }
@@ -75,6 +84,7 @@ impl Watch {
         self.wanted = false;
         self.number = (self.number + 1) & NUMBER_MASK;
         self.flight = Some((self.number, now));
+        self.asked_at = Some(now);
         Some(Verb::Read {
             id: RequestId { peer, class: Class::Progress, epoch: link.connection(), number: self.number },
             from: control::PROGRESS,
@@ -83,7 +93,8 @@ impl Watch {
         })
     }
 
-    /// The READ of `number` ended well. A torn line is asked for again.
+    /// The READ of `number` ended well. Who needs a line and got a torn one asks again in a later turn: at once, a line that
+    /// stays torn would be read for ever.
     pub(crate) fn handle_success<M: Memory>(
         &mut self,
         now: Instant,
@@ -94,15 +105,13 @@ impl Watch {
     ) {
         let Some((_, posted)) = self.flight.filter(|(flying, _)| *flying == number) else { return };
         self.flight = None;
-        match ProgressLine::read(staging, staging::progress(peer.slot())) {
-            Some(line) if line.boot == boot.0 => {
-                if self.line.is_some_and(|before| before.liveness != line.liveness) {
-                    self.moved_at = Some(now);
-                }
-                self.line = Some(line);
-                self.read_at = posted;
+        let line = ProgressLine::read(staging, staging::progress(peer.slot()));
+        if let Some(line) = line.filter(|line| line.boot == boot.0) {
+            if self.line.is_some_and(|before| before.liveness != line.liveness) {
+                self.moved_at = Some(now);
             }
-            _ => self.wanted = true,
+            self.line = Some(line);
+            self.read_at = posted;
         }
     }
 }

@@ -3,8 +3,8 @@
 //! A sample of a commit has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go
 //! on between samples. Every other proposal is a sample of the floor instead: its WRITEs, the same bytes to the same
 //! followers, are posted bare, to all of them, and the clock stops when the first completions make a majority. (A commit
-//! may be told before the last WRITE is posted, and then be shorter than its floor.) Commits and floor take turns, because a shared machine changes under one's feet, and a follower that looks at its memory makes it slower to
-//! write.
+//! may be told before the last WRITE is posted, and then be shorter than its floor.) The two take turns, because a shared
+//! machine changes under one's feet, and a follower that looks at its memory makes it slower to write.
 
 use std::sync::mpsc::Sender;
 

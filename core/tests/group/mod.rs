@@ -137,7 +137,8 @@ impl Group {
     /// One turn of one node's loop.
     pub(crate) fn run(&mut self, me: usize) {
         self.nodes[me].replica.handle_tick(Instant(self.now));
-        loop {
+        for verbs in 0.. {
+            assert!(verbs < 10_000, "one turn never ends");
             while let Some(event) = self.nodes[me].replica.poll_event() {
                 if let Event::Committed { index, .. } = event {
                     self.nodes[me].committed = index.0;
