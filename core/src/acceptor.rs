@@ -13,7 +13,7 @@ use crate::layout::{
 use crate::link::Link;
 use crate::mailbox::{Outbox, Route};
 use crate::mem::{Areas, Memory, full};
-use crate::replica::Identity;
+use crate::options::Identity;
 use crate::request::{Answer, Ask, Request};
 use crate::table::Table;
 use crate::timing::Timing;

@@ -8,7 +8,7 @@ use crate::layout::{ConfigBlock, Line, RequestLine, control, request_kind, stagi
 use crate::link::Link;
 use crate::mem::{Area, Memory};
 use crate::membership::{Configuration, Member, Role};
-use crate::replica::Identity;
+use crate::options::Identity;
 use crate::table::Table;
 use crate::types::{Boot, NodeId};
 use crate::verb::{Class, RequestId, Verb};

@@ -21,6 +21,7 @@ mod link;
 mod mailbox;
 pub mod mem;
 pub mod membership;
+pub mod options;
 pub mod proposer;
 pub mod quorum;
 pub mod replica;

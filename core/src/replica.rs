@@ -7,19 +7,19 @@ use crate::entry::{self, Kind, max_payload, peek, slot_len};
 use crate::event::{Event, Events};
 use crate::forming::Forming;
 use crate::layout::{
-    AnswerLine, Header, LAYOUT_VERSION, Line, MAGIC, MAX_RING_LEN, MIN_RING_LEN, RequestLine, control, log,
-    request_kind, verdict,
+    AnswerLine, Header, LAYOUT_VERSION, Line, MAGIC, RequestLine, control, log, request_kind, verdict,
 };
 use crate::layout::{answer_of, request_of};
 use crate::link::{self, Geometry, Link};
 use crate::mailbox::Inbox;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
+use crate::options::{Identity, Options, OptionsError};
 use crate::proposer::peer::FollowerState;
-use crate::proposer::{OwnCopy, Proposer, Quorum, Role, Work};
+use crate::proposer::{Proposer, Role, Work};
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
+use crate::types::{Boot, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
 use crate::verb::{Class, Completion, Status as VerbStatus, Verb};
 use crate::watch::Watch;
 
@@ -27,57 +27,6 @@ use crate::watch::Watch;
 const STALLED: u64 = 4;
 /// Entries that are not the application's are skipped at most so many at a time.
 const MAX_SKIPS: usize = 1024;
-
-/// Who a replica is and what its ring is like; given at start, never changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identity {
-    pub(crate) node: NodeId,
-    pub(crate) incarnation: Incarnation,
-    pub(crate) boot: Boot,
-    pub(crate) ring_len: u64,
-    pub(crate) max_entry: u64,
-}
-
-/// What a replica is started with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// This node, 1..=15.
-    pub node: NodeId,
-    /// The other nodes to connect to, by id.
-    pub peers: [bool; MAX_NODES + 1],
-    /// Length of the ring in bytes: a power of two, [`MIN_RING_LEN`] at least.
-    pub ring_len: u64,
-    /// Largest slot in bytes, header and tail included: a multiple of 64, an eighth of the ring at most.
-    pub max_entry: u64,
-    /// Durations and sizes; the same on all nodes.
-    pub timing: Timing,
-    /// Which voters count for a commit.
-    pub quorum: Quorum,
-    /// When a leader copies to its own log.
-    pub own_copy: OwnCopy,
-    /// Random, new whenever promise or log were lost; not 0.
-    pub incarnation: Incarnation,
-    /// Random, new for each start of the process; not 0.
-    pub boot: Boot,
-    /// Of the jitter.
-    pub seed: u64,
-}
-
-/// What is wrong with [`Options`] or areas.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A node id is not in 1..=15, or the node is its own peer.
-    Node,
-    /// The ring is no power of two, too short or too long.
-    RingLen,
-    /// The largest slot is no multiple of 64, or above an eighth of the ring.
-    MaxEntry,
-    /// Incarnation or boot is 0.
-    Identity,
-    /// An area has another length than its layout.
-    AreaLen,
-}
 
 /// A proposal under way, by the entry it became.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -231,27 +180,15 @@ macro_rules! surroundings {
 impl<M: Memory> Replica<M> {
     /// A node that belongs to no group yet. All areas are zero; the header is written now.
     pub fn new(options: Options, areas: Areas<M>, now: Instant) -> Result<Replica<M>, OptionsError> {
-        let Options { node, peers, ring_len, max_entry, timing, quorum, own_copy, incarnation, boot, seed } =
-            options;
-        if !node.is_valid() || peers[node.slot()] || peers[0] {
-            return Err(OptionsError::Node);
-        }
-        if !ring_len.is_power_of_two() || !(MIN_RING_LEN..=MAX_RING_LEN).contains(&ring_len) {
-            return Err(OptionsError::RingLen);
-        }
-        if max_entry % entry::SLOT_ALIGN != 0 || max_entry < entry::SLOT_ALIGN || max_entry > ring_len / 8 {
-            return Err(OptionsError::MaxEntry);
-        }
-        if incarnation.0 == 0 || boot.0 == 0 {
-            return Err(OptionsError::Identity);
-        }
+        let me = options.check()?;
+        let Options { peers, timing, quorum, own_copy, seed, .. } = options;
+        let ring_len = me.ring_len;
         if areas.control.len() != control::LEN
             || areas.log.len() != log::len(ring_len)
             || areas.staging.len() != log::len(ring_len)
         {
             return Err(OptionsError::AreaLen);
         }
-        let me = Identity { node, incarnation, boot, ring_len, max_entry };
         let replica = Replica {
             me,
             timing,

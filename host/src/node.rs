@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use ringleader_core::entry;
 use ringleader_core::mem::{Area, Areas};
+use ringleader_core::options;
 use ringleader_core::proposer::OwnCopy;
-use ringleader_core::replica::{self, Replica};
+use ringleader_core::replica::Replica;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use rtrb::Consumer;
 use tracing::{info_span, warn};
@@ -64,7 +65,7 @@ impl Node {
             fence_limit_ns: options.timing.fence_limit_ns / 4,
         })?;
         let replica = Replica::new(
-            replica::Options {
+            options::Options {
                 node,
                 peers: options.peers(),
                 ring_len,

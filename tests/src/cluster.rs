@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use ringleader_core::entry;
 use ringleader_core::event::Event;
 use ringleader_core::mem::Areas;
+use ringleader_core::options::Options;
 use ringleader_core::proposer::{OwnCopy, Quorum};
-use ringleader_core::replica::{Options, ProposeError, Replica};
+use ringleader_core::replica::{ProposeError, Replica};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
 
 use crate::client::Client;

@@ -23,7 +23,7 @@ use crate::link::Link;
 use crate::mailbox::Route;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
-use crate::replica::Identity;
+use crate::options::Identity;
 use crate::rng::Rng;
 use crate::table::Table;
 use crate::timing::Timing;

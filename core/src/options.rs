@@ -1,0 +1,81 @@
+//! What a replica is started with, and what of it is possible.
+
+use crate::entry;
+use crate::layout::{MAX_RING_LEN, MIN_RING_LEN};
+use crate::proposer::{OwnCopy, Quorum};
+use crate::timing::Timing;
+use crate::types::{Boot, Incarnation, MAX_NODES, NodeId};
+
+/// Who a replica is and what its ring is like; given at start, never changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) boot: Boot,
+    pub(crate) ring_len: u64,
+    pub(crate) max_entry: u64,
+}
+
+/// What a replica is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This node, 1..=15.
+    pub node: NodeId,
+    /// The other nodes to connect to, by id.
+    pub peers: [bool; MAX_NODES + 1],
+    /// Length of the ring in bytes: a power of two, [`MIN_RING_LEN`] at least.
+    pub ring_len: u64,
+    /// Largest slot in bytes, header and tail included: a multiple of 64, an eighth of the ring at most.
+    pub max_entry: u64,
+    /// Durations and sizes; the same on all nodes.
+    pub timing: Timing,
+    /// Which voters count for a commit.
+    pub quorum: Quorum,
+    /// When a leader copies to its own log.
+    pub own_copy: OwnCopy,
+    /// Random, new whenever promise or log were lost; not 0.
+    pub incarnation: Incarnation,
+    /// Random, new for each start of the process; not 0.
+    pub boot: Boot,
+    /// Of the jitter.
+    pub seed: u64,
+}
+
+/// What is wrong with [`Options`] or areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A node id is not in 1..=15, or the node is its own peer.
+    Node,
+    /// The ring is no power of two, too short or too long.
+    RingLen,
+    /// The largest slot is no multiple of 64, or above an eighth of the ring.
+    MaxEntry,
+    /// Incarnation or boot is 0.
+    Identity,
+    /// An area has another length than its layout.
+    AreaLen,
+}
+
+impl Options {
+    /// Who a replica with these options is, if there can be one.
+    pub(crate) fn check(&self) -> Result<Identity, OptionsError> {
+        let Options { node, ring_len, max_entry, incarnation, boot, .. } = *self;
+        if !node.is_valid() || self.peers[node.slot()] || self.peers[0] {
+            return Err(OptionsError::Node);
+        }
+        if !ring_len.is_power_of_two() || !(MIN_RING_LEN..=MAX_RING_LEN).contains(&ring_len) {
+            return Err(OptionsError::RingLen);
+        }
+        if !max_entry.is_multiple_of(entry::SLOT_ALIGN)
+            || max_entry < entry::SLOT_ALIGN
+            || max_entry > ring_len / 8
+        {
+            return Err(OptionsError::MaxEntry);
+        }
+        if incarnation.0 == 0 || boot.0 == 0 {
+            return Err(OptionsError::Identity);
+        }
+        Ok(Identity { node, incarnation, boot, ring_len, max_entry })
+    }
+}
