@@ -16,7 +16,7 @@ help:
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
 
 demo: setup
-	$(CARGO) run --release --quiet --package ringleader --bin ringleader -- demo $(ARGS)
+	$(CARGO) run --release --package ringleader --bin ringleader -- demo $(ARGS)
 
 test: setup lint no-std
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
@@ -28,11 +28,12 @@ test: setup lint no-std
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+	$(CARGO) clippy --package ringleader-core --no-default-features --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
 
 # Fails to compile once anything in the core brings std along.
 no-std: setup
-	$(CARGO) build --quiet --manifest-path tests/no_std/Cargo.toml --target-dir target/no_std
+	$(CARGO) build --quiet --manifest-path tests/no_std/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}/no_std
 	$(CARGO) test --quiet --package ringleader-core --no-default-features
 
 sim: setup

@@ -179,9 +179,10 @@ pub fn acquire() {
 ///
 /// A library that splits long inputs into streams takes longer to begin than this to end: lines and small entries are on
 /// the way of every commit.
+#[cfg(feature = "std")]
 #[inline]
 pub(crate) fn crc32c_of_few(seed: u32, bytes: &[u8]) -> Option<u32> {
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
 
@@ -202,7 +203,7 @@ pub(crate) fn crc32c_of_few(seed: u32, bytes: &[u8]) -> Option<u32> {
             return Some(unsafe { by_instruction(seed, bytes) });
         }
     }
-    #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+    #[cfg(not(target_arch = "x86_64"))]
     let _ = (seed, bytes);
     None
 }

@@ -271,16 +271,10 @@ impl Proposer {
             on.events.push(event);
         }
         self.write_leader_line(on, Term(0));
-        // A leader that was paused has a majority in window only by its memory of it.
-        let heard = |node: &NodeId| {
-            self.peers[*node].beat_done.is_some_and(|at| on.now.since(at) < self.timing.suspect_after_ns)
-        };
-        let followed = self.counting(on).filter(heard).count();
         let term = self.lead.term;
         self.report(on.events, Event::GaveUp { term, reason });
         self.role = Role::Yielding;
-        self.lead.campaign =
-            reason == GiveUp::HigherPromise && followed >= majority(on.configuration.voters());
+        self.lead.campaign = reason == GiveUp::HigherPromise;
         self.lead.until = on.now.after(self.timing.beat_ns);
         for peer in self.peers.iter_mut() {
             peer.beat_due = peer.is_in_window();
@@ -293,12 +287,19 @@ impl Proposer {
         if !told && on.now < self.lead.until {
             return;
         }
+        // Judged now, by a clock that was read after the higher promise: a leader that was paused has a majority in window
+        // only by its memory of it, and leaves its successor alone.
+        let heard = |node: &NodeId| {
+            self.peers[*node].beat_done.is_some_and(|at| on.now.since(at) < self.timing.suspect_after_ns)
+        };
+        let followed = self.counting(on).filter(heard).count() >= majority(on.configuration.voters());
+        let own = on.acceptor.promise() == Promise::new(self.lead.term, self.me.node);
         self.role = Role::Follower;
         for peer in self.peers.iter_mut() {
             peer.state = FollowerState::Down;
             peer.beat_due = false;
         }
-        if self.lead.campaign && on.acceptor.promise() == Promise::new(self.lead.term, self.me.node) {
+        if self.lead.campaign && followed && own {
             self.start_campaign(on);
         }
     }
