@@ -288,7 +288,7 @@ impl Acceptor {
     fn proceed<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         if let Operation::Fencing { request, judged, since } = self.operation {
             if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write()) {
-                if on.now.since(since) > self.timing.fence_limit_ns.saturating_mul(2) {
+                if on.now.since(since) > self.timing.fence_limit_ns {
                     on.events.push(Event::Abort { writer: writer.peer() });
                 }
                 return;

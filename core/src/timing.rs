@@ -27,7 +27,7 @@ pub struct Timing {
     pub quorum_lost_ns: u64,
     /// A follower whose liveness has not moved for this does not count.
     pub alive_within_ns: u64,
-    /// A fence that takes longer makes the agent abort; a writer stopped in mid-copy is shot then.
+    /// A fence that takes longer makes the agent abort; on shared memory a writer stopped in mid-copy is shot after a quarter.
     pub fence_limit_ns: u64,
     /// Largest single WRITE.
     pub max_write: u32,
