@@ -51,6 +51,8 @@ pub enum OptionsError {
     RingLen,
     /// The largest slot is no multiple of 64, or above an eighth of the ring.
     MaxEntry,
+    /// Durations that contradict each other, are 0 or longer than an hour, or sizes that are no multiples of 64.
+    Timing,
     /// Incarnation or boot is 0.
     Identity,
     /// An area has another length than its layout.
@@ -58,6 +60,11 @@ pub enum OptionsError {
 }
 
 impl Options {
+    /// Whether there can be a replica with these options.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        self.check().map(|_| ())
+    }
+
     /// Who a replica with these options is, if there can be one.
     pub(crate) fn check(&self) -> Result<Identity, OptionsError> {
         let Options { node, ring_len, max_entry, incarnation, boot, .. } = *self;
@@ -72,6 +79,9 @@ impl Options {
             || max_entry > ring_len / 8
         {
             return Err(OptionsError::MaxEntry);
+        }
+        if !self.timing.is_sound() {
+            return Err(OptionsError::Timing);
         }
         if incarnation.0 == 0 || boot.0 == 0 {
             return Err(OptionsError::Identity);

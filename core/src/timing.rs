@@ -101,10 +101,57 @@ impl Timing {
         drift_ppm: 1000,
     };
 
+    /// Whether a group can live by it.
+    pub fn is_sound(&self) -> bool {
+        const HOUR: u64 = 3_600_000 * MS;
+        let durations = [
+            self.beat_ns,
+            self.suspect_after_ns,
+            self.probe_deadline_ns,
+            self.lease_ns,
+            self.grant_grace_ns,
+            self.stagger_ns,
+            self.jitter_ns,
+            self.repeat_ns,
+            self.campaign_timeout_ns,
+            self.quorum_lost_ns,
+            self.alive_within_ns,
+            self.fence_limit_ns,
+        ];
+        let sizes = [self.max_write, self.inflight];
+        durations.iter().all(|ns| (1..=HOUR).contains(ns))
+            && sizes.iter().all(|len| *len >= 64 && len.is_multiple_of(64))
+            && self.suspect_after_ns >= 5 * self.beat_ns
+            && self.lease_ns < self.suspect_after_ns
+            && self.quorum_lost_ns > self.beat_ns
+            && self.drift_ppm < 500_000
+    }
+
     /// How long after its start an acceptor grants no vote: a lease it no longer remembers may still run,
     /// `lease / (1 - drift)`.
     pub fn start_silence_ns(&self) -> u64 {
         let kept = 1_000_000 - self.drift_ppm;
         (self.lease_ns * 1_000_000).div_ceil(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profiles_are_sound_and_what_contradicts_itself_is_not() {
+        let sound = Timing::LOCAL;
+        assert!(Timing::HARDWARE.is_sound() && Timing::SOFT_ROCE.is_sound() && sound.is_sound());
+        assert!(!Timing { repeat_ns: 0, ..sound }.is_sound());
+        assert!(!Timing { drift_ppm: 1_000_000, ..sound }.is_sound());
+        assert!(!Timing { max_write: 7, ..sound }.is_sound());
+        assert!(!Timing { lease_ns: u64::MAX, ..sound }.is_sound());
+        assert!(!Timing { suspect_after_ns: sound.beat_ns, ..sound }.is_sound());
+    }
+
+    #[test]
+    fn a_start_is_silent_for_longer_than_any_lease() {
+        assert_eq!(Timing::LOCAL.start_silence_ns(), 40_040_041);
     }
 }

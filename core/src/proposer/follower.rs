@@ -207,7 +207,11 @@ impl Proposer {
 
     /// Room in a follower's ring: what its application has may be overwritten.
     fn note_applied<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
+        let end = self.lead.end.position.0;
         let peer = &mut self.peers[node];
+        if end - peer.matched.0 < self.me.ring_len / 4 {
+            peer.holds_since = None;
+        }
         if let Some(line) = on.watches[node].line() {
             peer.applied = peer.applied.max(Position(line.applied).min(peer.matched));
         }

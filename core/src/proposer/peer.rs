@@ -57,6 +57,8 @@ pub(crate) struct Peer {
     /// Applied there; its slots below may be overwritten.
     pub(crate) applied: Position,
     pub(crate) flights: Flights,
+    /// Since when it holds the others up; forgotten when it has caught up.
+    pub(crate) holds_since: Option<Instant>,
     pub(crate) number: u32,
     pub(crate) beat_due: bool,
     pub(crate) beat_flying: bool,
@@ -90,6 +92,7 @@ impl Peer {
             matched: Position(0),
             applied: Position(0),
             flights: Flights::new(),
+            holds_since: None,
             number: 0,
             beat_due: false,
             beat_flying: false,

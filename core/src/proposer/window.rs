@@ -77,7 +77,9 @@ impl Proposer {
                 let reach = Position(self.peers[node].sent.0.min(self.peers[node].matched.0) + half);
                 if end <= reach {
                     limit = limit.min(reach);
-                } else if kind == Kind::PAYLOAD && !self.let_go(on, node) {
+                } else if kind == Kind::PAYLOAD
+                    && (self.is_worth_waiting_for(on, node) || !self.let_go(on, node))
+                {
                     return Err(Full);
                 }
             }
@@ -87,6 +89,16 @@ impl Proposer {
             }
         }
         if end > limit { Err(Full) } else { Ok(limit) }
+    }
+
+    /// A follower that runs and is only late may hold the others up for a moment: let go, it would be below the ring an instant
+    /// later, and a group would lose its redundancy to a scheduler's whim. One that does not move, or has had its moment
+    /// since it last caught up, is waited for by nobody.
+    fn is_worth_waiting_for<M: Memory>(&mut self, on: &Work<M>, node: NodeId) -> bool {
+        let silent_ns = 2 * self.timing.beat_ns;
+        let moves = on.watches[node].moved_at().is_some_and(|at| on.now.since(at) < silent_ns);
+        let since = *self.peers[node].holds_since.get_or_insert(on.now);
+        moves && on.now.since(since) < self.timing.suspect_after_ns
     }
 
     /// The next WRITE to any follower; copies to the own log by the way, once the others are on theirs.
