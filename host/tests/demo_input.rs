@@ -3,6 +3,7 @@
 mod demo_common;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::thread;
 use std::time::Duration;
 
@@ -101,6 +102,26 @@ fn nodes_die_with_a_demo_that_is_killed() {
         .arg(turn.path("next")));
     assert_eq!(ended.status, 0, "{}", ended.said);
     assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_demo_that_is_interrupted_at_once_leaves_nothing() {
+    let turn = turn();
+    let dir = turn.path("out");
+    for delay in 0..40 {
+        let mut demo = turn.demo(ENDLESS).arg(&dir).spawn().expect("starts");
+        let id = demo.id().to_string();
+        thread::sleep(Duration::from_micros(250 * delay));
+        kill_process(Pid::from_child(&demo), Signal::INT).expect("sent");
+        let status = demo.wait().expect("waited for");
+        // Before the first line of the program the signal ends it by itself.
+        assert!(status.code() == Some(130) || status.signal() == Some(Signal::INT.as_raw()), "{status}");
+        assert!(!dir.exists(), "after {} us", 250 * delay);
+        let mark = format!("ringleader-demo-{id}-");
+        let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        assert!(entries.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(&mark)));
+        eventually("nobody", || processes_with(&id).is_empty());
+    }
 }
 
 #[test]

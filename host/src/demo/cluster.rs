@@ -59,23 +59,40 @@ pub enum Notice {
     Interrupted,
 }
 
+/// The signals by which the user ends a demo: from now on they are noted, and end nothing by themselves.
+#[derive(Debug)]
+pub struct Signals(UnixStream);
+
+impl Signals {
+    /// To be called before anything is made that would be left behind.
+    pub fn install() -> io::Result<Signals> {
+        let (signals, raised) = UnixStream::pair()?;
+        signals.set_nonblocking(true)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, raised.try_clone()?)?;
+        }
+        Ok(Signals(signals))
+    }
+
+    /// Whether one came.
+    pub fn is_raised(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+    }
+}
+
 /// All nodes. Dropped, it kills those that still live.
 #[derive(Debug)]
 pub struct Cluster {
     members: Vec<Member>,
-    signals: UnixStream,
+    signals: Signals,
 }
 
 impl Cluster {
     /// Starts the processes of nodes 1..=`nodes`. They know nothing yet.
     ///
     /// To be called by the thread that lives as long as the program: a node dies with the thread that started it.
-    pub fn start(nodes: u8) -> io::Result<Cluster> {
-        let (signals, raised) = UnixStream::pair()?;
-        signals.set_nonblocking(true)?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, raised.try_clone()?)?;
-        }
+    pub fn start(nodes: u8, signals: Signals) -> io::Result<Cluster> {
         let mut cluster = Cluster { members: Vec::new(), signals };
         for id in 1..=nodes {
             cluster.members.push(Member::start(id)?);
@@ -95,8 +112,7 @@ impl Cluster {
 
     /// Whether a signal to end came in the meantime.
     pub fn is_interrupted(&self) -> bool {
-        let mut fds = [PollFd::new(&self.signals, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+        self.signals.is_raised()
     }
 
     /// Sends what is to be sent, waits until something happens, at most for `timeout`, and appends it to `notices`.
@@ -120,7 +136,7 @@ impl Cluster {
     }
 
     fn poll(&mut self, timeout: Duration) -> io::Result<Ready> {
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.signals.0, PollFlags::IN)];
         for member in self.members.iter_mut() {
             // A node that is gone is heard of by its pidfd.
             let _ = member.outbox.send(&mut member.socket);

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::cluster::{Cluster, Fate, Notice};
+use super::cluster::{Cluster, Fate, Notice, Signals};
 use super::history::{History, Mark};
 use super::place::Place;
 use super::plan::{BadInput, Fault, Plan, Whom};
@@ -78,15 +78,22 @@ pub enum Stage {
 
 /// Runs a demo. To be called by the program's first thread: the nodes die with the thread that started them.
 pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Summary, Error> {
+    let signals = Signals::install()?;
     plan.check()?;
     let survey = survey(plan)?;
     let source = Source::open(plan)?;
+    if signals.is_raised() {
+        return Err(Error::Interrupted);
+    }
     let mut place = Place::make(plan, &survey)?;
+    if signals.is_raised() {
+        return Err(Error::Interrupted);
+    }
     let mut show = Show {
         plan,
         survey,
         watch,
-        cluster: Cluster::start(plan.nodes)?,
+        cluster: Cluster::start(plan.nodes, signals)?,
         client: Client::new(source, survey.entries, plan.ring_len),
         nodes: vec![NodeView::default(); usize::from(plan.nodes) + 1],
         history: History::default(),
