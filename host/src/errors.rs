@@ -11,6 +11,13 @@ use crate::fabric::shm::RegionError;
 pub enum OpenError {
     /// An option has a value that cannot be. The text names both.
     Option(String),
+    /// The machine has too little memory for the rings; nothing was made.
+    Memory {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes that can be had without swapping.
+        available: u64,
+    },
     /// The region file could not be made.
     Region(RegionError),
     /// The agent's thread could not be started or pinned.
@@ -23,6 +30,12 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Option(what) => f.write_str(what),
+            OpenError::Memory { needed, available } => write!(
+                f,
+                "the node needs {} MiB of memory for its rings, and {} MiB are free",
+                needed.div_ceil(1 << 20),
+                available >> 20
+            ),
             OpenError::Region(error) => error.fmt(f),
             OpenError::Thread(error) => write!(f, "agent thread: {error}"),
             OpenError::Random(error) => write!(f, "random numbers: {error}"),
@@ -33,7 +46,7 @@ impl fmt::Display for OpenError {
 impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            OpenError::Option(_) => None,
+            OpenError::Option(_) | OpenError::Memory { .. } => None,
             // It is shown as this error: its source is the next to be told.
             OpenError::Region(error) => error.source(),
             OpenError::Thread(error) | OpenError::Random(error) => Some(error),

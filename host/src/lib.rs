@@ -16,6 +16,7 @@ pub mod inspect;
 mod lane;
 mod lanes;
 mod measure;
+mod memory;
 mod node;
 mod options;
 mod pin;

@@ -28,7 +28,7 @@ use crate::measure::Measurement;
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::status::{Board, Status};
-use crate::{clock, lane, pin};
+use crate::{clock, lane, memory, pin};
 
 /// One replica: its region, and the thread that serves it.
 ///
@@ -50,6 +50,10 @@ impl Node {
         options.check()?;
         let (node, ring_len) = (NodeId(options.node), options.ring_len);
         options.pin.map_or(Ok(()), pin::check).map_err(OpenError::Thread)?;
+        let needed = options.memory_len();
+        if let Some(available) = memory::available().filter(|available| *available < needed) {
+            return Err(OpenError::Memory { needed, available });
+        }
         let mut words = [0; 5];
         for word in &mut words {
             *word = random_word().map_err(OpenError::Random)?;
@@ -144,7 +148,9 @@ impl Node {
 
     /// A snapshot, at most some tens of microseconds old. No lock, and nothing that the agent would wait for.
     pub fn status(&self) -> Status {
-        self.shared.board.read().status(self.options.node)
+        // Relaxed: nothing else is read on the strength of this flag.
+        let closed = self.shared.closed.load(Ordering::Relaxed);
+        Status { closed, ..self.shared.board.read().status(self.options.node) }
     }
 
     /// The next event that nobody took yet. For one consumer; when it is too slow events are dropped and counted in
@@ -172,7 +178,12 @@ impl Node {
 
     /// Ends the agent and waits for it; drops the application; removes the region unless `keep_region` is set.
     ///
-    /// Proposals on their way end [`crate::Outcome::Unknown`]. The other nodes notice as if the process had died.
+    /// Proposals on their way end [`crate::Outcome::Unknown`], those that the agent had not taken yet
+    /// [`crate::Outcome::NotLeader`]. The other nodes notice as if the process had died.
+    ///
+    /// When the application has panicked in the agent's thread this says so ([`CloseError::Panicked`]), and the region
+    /// stays, whatever `keep_region` says: it can be looked at with `ringleader log`, and the next process that opens this
+    /// node in this directory puts its own in its place.
     pub fn close(mut self) -> Result<(), CloseError> {
         self.end()
     }

@@ -9,6 +9,7 @@ use ringleader_core::types::{MAX_NODES, NodeId};
 
 use crate::errors::OpenError;
 use crate::idle::Idle;
+use crate::memory;
 
 /// What a node is opened with. [`Options::new`] fills in the defaults.
 #[derive(Clone, Debug)]
@@ -83,6 +84,12 @@ impl Options {
     /// Largest slot of an entry, in bytes.
     pub(crate) fn max_entry(&self) -> u64 {
         self.ring_len / 8
+    }
+
+    /// Bytes of memory that the node takes: its staging ring, and its region where files are memory.
+    pub(crate) fn memory_len(&self) -> u64 {
+        let region = if memory::is_memory(&self.dir) { self.ring_len } else { 0 };
+        self.ring_len + region
     }
 
     /// Who the other members are, by id.

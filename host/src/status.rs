@@ -51,7 +51,7 @@ pub struct Follower {
     pub counts: bool,
 }
 
-/// A snapshot of a node. Its fields belong together: they were all true at one moment.
+/// A snapshot of a node. Its fields belong together: they were all true at one moment ([`Status::closed`] aside).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
     /// This node.
@@ -76,6 +76,9 @@ pub struct Status {
     pub applied_position: u64,
     /// End of the log as far as it was walked here.
     pub end_position: u64,
+    /// Whether its agent has ended, because it was told to or because the application panicked: nothing here changes any
+    /// more, and nothing is proposed or applied.
+    pub closed: bool,
     /// How often another node refused to form a group with this one.
     pub form_refusals: u64,
     /// Events that nobody took in time and that were dropped.
@@ -136,6 +139,7 @@ impl Words {
             applied_index: self.applied_index,
             applied_position: self.applied_position,
             end_position: self.end_position,
+            closed: false,
             form_refusals: self.form_refusals,
             events_dropped: self.events_dropped,
             shots: self.shots,
