@@ -48,6 +48,7 @@ pub fn draw(history: &History, nodes: u8, start_ns: u64, end_ns: u64, acked: &[(
     }
     let _ = writeln!(text, "commits  {}", rate(acked, column).trim_end());
     let _ = writeln!(text, "{:9}L leads  f follows  c asks for votes  x killed  z stopped", "");
+    let _ = writeln!(text, "{:9}commits: from . few to # most acknowledged in that time", "");
     text
 }
 
@@ -57,25 +58,34 @@ fn lane(history: &History, node: u8, start_ns: u64, column: impl Fn(u64) -> usiz
     let mut lane = vec![Shown::Follows; WIDTH];
     // What follows a moment is written over the rest of the lane; within its column the greater stays.
     let mut asleep = false;
+    let mut led_since = None;
     for moment in moments {
         let at = column(moment.at_ns);
         let (here, then) = match moment.mark {
-            Mark::Saw(Happening::Elected { .. }) => (Shown::Leads, Shown::Leads),
+            Mark::Saw(Happening::Elected { .. }) => {
+                led_since = Some(moment.at_ns);
+                (Shown::Leads, Shown::Leads)
+            }
             Mark::Saw(Happening::Campaign { .. }) => (Shown::Asks, Shown::Follows),
-            Mark::Saw(Happening::GaveUp { .. }) => (Shown::Leads, Shown::Follows),
+            Mark::Saw(Happening::GaveUp { .. }) => match led_since.take() {
+                Some(_) => (Shown::Leads, Shown::Follows),
+                None => (Shown::Follows, Shown::Follows),
+            },
             Mark::Stopped => {
                 asleep = true;
                 (Shown::Stopped, Shown::Stopped)
             }
             Mark::Woken => {
                 asleep = false;
-                (Shown::Stopped, Shown::Follows)
+                // It believes that it leads until it has looked; everybody else knows better by then.
+                led_since = led_since.filter(|since| !is_succeeded(history, node, *since, moment.at_ns));
+                (Shown::Stopped, if led_since.is_some() { Shown::Leads } else { Shown::Follows })
             }
             Mark::Killed | Mark::Dead => (Shown::Killed, Shown::Gone),
             Mark::Saw(_) => continue,
         };
         // An event of before the stop may be heard of after it, never the other way round.
-        let state = if asleep { Shown::Stopped } else { then };
+        let state = if asleep && then != Shown::Gone { Shown::Stopped } else { then };
         lane[at] = match (lane[at], here) {
             // What was before the picture is only where its lane starts.
             _ if moment.at_ns < start_ns => state,
@@ -92,7 +102,12 @@ fn lane(history: &History, node: u8, start_ns: u64, column: impl Fn(u64) -> usiz
     lane
 }
 
-/// A digit a column: how many tenths of the fullest column were acknowledged in it.
+/// Whether another node was elected in that time.
+fn is_succeeded(history: &History, node: u8, since_ns: u64, until_ns: u64) -> bool {
+    history.leaderships().iter().any(|led| led.node != node && (since_ns..until_ns).contains(&led.elected_ns))
+}
+
+/// A letter a column, the darker the more was acknowledged in it: in sevenths of the fullest column, rounded up.
 fn rate(acked: &[(u64, u64)], column: impl Fn(u64) -> usize) -> String {
     let mut counts = [0_u64; WIDTH];
     for (at_ns, count) in acked {
@@ -125,5 +140,33 @@ mod tests {
         assert_eq!(lines[2], format!("node 2   {}{}{}", "f".repeat(30), "z".repeat(16), "f".repeat(26)));
         assert_eq!(lines[3], format!("node 3   {}c{}", "f".repeat(40), "L".repeat(31)));
         assert_eq!(lines[4], format!("commits  ##{}.", " ".repeat(48)));
+    }
+
+    #[test]
+    fn a_woken_leader_leads_no_more_and_a_shot_one_sleeps_no_more() {
+        let ms = 1_000_000;
+        let (end, elected) = (144 * ms, |term| Mark::Saw(Happening::Elected { term }));
+        let mut history = History::default();
+        history.add(0, 1, elected(1));
+        history.add(20 * ms, 1, Mark::Stopped);
+        history.add(60 * ms, 2, elected(2));
+        let mut woken = history.clone();
+        woken.add(120 * ms, 1, Mark::Woken);
+        woken.add(124 * ms, 1, Mark::Saw(Happening::GaveUp { term: 1 }));
+        let picture = draw(&woken, 3, 0, end, &[]);
+        let first = format!("node 1   {}{}{}", "L".repeat(10), "z".repeat(51), "f".repeat(11));
+        assert_eq!(picture.lines().nth(1), Some(first.as_str()));
+        history.add(100 * ms, 1, Mark::Dead);
+        let picture = draw(&history, 3, 0, end, &[]);
+        let first = format!("node 1   {}{}x", "L".repeat(10), "z".repeat(40));
+        assert_eq!(picture.lines().nth(1), Some(first.as_str()));
+        // Nobody took over: it goes on leading.
+        let mut alone = History::default();
+        alone.add(0, 1, elected(1));
+        alone.add(20 * ms, 1, Mark::Stopped);
+        alone.add(120 * ms, 1, Mark::Woken);
+        assert!(
+            draw(&alone, 3, 0, end, &[]).lines().nth(1).is_some_and(|lane| lane.ends_with("zLLLLLLLLLLL"))
+        );
     }
 }
