@@ -1,5 +1,6 @@
 //! The nodes of a demo as processes: started, told, heard, struck, and never left behind.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -29,6 +30,19 @@ pub enum Fate {
     Died(String),
     /// Ended as it was told to.
     Closed,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Running => f.write_str("runs"),
+            Fate::Stopped => f.write_str("was stopped"),
+            Fate::Killed => f.write_str("was killed"),
+            Fate::Shot => f.write_str("was killed (SIGKILL), not by the demo"),
+            Fate::Died(how) => write!(f, "died: {how}"),
+            Fate::Closed => f.write_str("ended by itself"),
+        }
+    }
 }
 
 /// One node.

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ringleader_core::layout::log;
@@ -14,6 +14,7 @@ use rustix::process::geteuid;
 
 use super::plan::{BadInput, Plan};
 use super::source::Survey;
+use crate::memory;
 
 const SHARED_MEMORY: &str = "/dev/shm";
 const REGIONS_PREFIX: &str = "ringleader-demo-";
@@ -33,10 +34,13 @@ pub struct Place {
 impl Place {
     /// Makes directories and files, and reserves their space. What was made of them is gone again after an error.
     pub fn make(plan: &Plan, survey: &Survey) -> Result<Place, BadInput> {
+        // What is wrong in the directory that was given is wrong with that option.
+        let of_dir =
+            |BadInput(text)| BadInput(if plan.dir.is_some() { format!("--dir: {text}") } else { text });
         let mut made = Undo::default();
         let dir = match &plan.dir {
             Some(dir) => {
-                use_dir(dir, &mut made)?;
+                use_dir(dir, &mut made).map_err(of_dir)?;
                 dir.clone()
             }
             None => {
@@ -51,14 +55,21 @@ impl Place {
             }
         };
         for node in 1..=plan.nodes {
-            let path = applied_in(&dir, node);
-            let file =
-                OpenOptions::new().write(true).create_new(true).open(&path).map_err(|e| named(&path, &e))?;
-            made.files.push(path.clone());
-            reserve(&file, survey.bytes).map_err(|error| named(&path, &error))?;
+            make(applied_in(&dir, node), 0o666, survey.bytes, &mut made).map_err(of_dir)?;
         }
         let in_memory = choose_memory(plan, &dir)?;
-        let (regions, lock) = make_regions(if in_memory { Path::new(SHARED_MEMORY) } else { &dir })?;
+        let (regions, lock) =
+            make_regions(if in_memory { Path::new(SHARED_MEMORY) } else { &dir }).map_err(of_dir)?;
+        if plan.keep_regions && in_memory {
+            for node in 1..=plan.nodes {
+                make(region_in(&dir, node), 0o600, plan.region_len(), &mut made).map_err(
+                    |BadInput(text)| {
+                        let _ = fs::remove_dir_all(&regions);
+                        BadInput(format!("--keep-regions: {text}"))
+                    },
+                )?;
+            }
+        }
         Ok(Place { dir, regions, _lock: lock, in_memory, made })
     }
 
@@ -92,15 +103,16 @@ impl Place {
         Ok(behind)
     }
 
-    /// Copies the regions to the directory that stays.
-    pub fn save_regions(&mut self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.regions)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name.to_string_lossy().ends_with(".region") {
-                let to = self.dir.join(name);
-                self.made.files.push(to.clone());
-                fs::copy(entry.path(), to)?;
+    /// Copies the regions of nodes 1..=`nodes` to the space reserved for them; those on the same disk are only renamed.
+    pub fn save_regions(&mut self, nodes: u8) -> io::Result<()> {
+        for node in 1..=nodes {
+            let (from, to) = (region_in(&self.regions, node), region_in(&self.dir, node));
+            self.made.files.push(to.clone());
+            let saved = if self.in_memory { copy(&from, &to) } else { fs::rename(&from, &to) };
+            match saved {
+                // It died before it had one.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(&to)),
+                saved => saved.map_err(|error| io::Error::other(named(&to, &error)))?,
             }
         }
         Ok(())
@@ -147,6 +159,24 @@ fn applied_in(dir: &Path, node: u8) -> PathBuf {
     dir.join(format!("node-{node}.applied"))
 }
 
+fn region_in(dir: &Path, node: u8) -> PathBuf {
+    dir.join(format!("node-{node}.region"))
+}
+
+/// Copies without giving back the space that is reserved.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    io::copy(&mut from, &mut OpenOptions::new().write(true).open(to)?).map(drop)
+}
+
+/// Makes a file and reserves its space.
+fn make(path: PathBuf, mode: u32, len: u64, made: &mut Undo) -> Result<(), BadInput> {
+    let options = &mut OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(mode).open(&path).map_err(|e| named(&path, &e))?;
+    made.files.push(path.clone());
+    reserve(&file, len).map_err(|error| named(&path, &error))
+}
+
 fn named(path: &Path, error: &io::Error) -> BadInput {
     BadInput(format!("{}: {error}", path.display()))
 }
@@ -189,7 +219,7 @@ fn choose_memory(plan: &Plan, dir: &Path) -> Result<bool, BadInput> {
     sweep(shared);
     let in_memory = free(shared).is_some_and(|free| free >= regions_len);
     let memory_len = staging_len + if in_memory { regions_len } else { 0 };
-    if let Some(available) = memory_available().filter(|available| *available < memory_len) {
+    if let Some(available) = memory::available().filter(|available| *available < memory_len) {
         return Err(BadInput(format!(
             "--ring {}: {nodes} nodes need {} MiB of memory, and {} MiB are free",
             plan.ring_len,
@@ -262,13 +292,6 @@ fn sweep(base: &Path) {
 /// Bytes that can still be written there; `None` when there is no such directory.
 fn free(path: &Path) -> Option<u64> {
     statvfs(path).ok().map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-/// Bytes of memory that can be had without swapping; `None` where the system does not say.
-fn memory_available() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]

@@ -402,7 +402,7 @@ impl Show<'_> {
         let identical = !compared.is_empty()
             && compared.iter().all(|found| found.is_prefix && found.entries == compared[0].entries);
         if self.plan.keep_regions {
-            place.save_regions()?;
+            place.save_regions(self.plan.nodes)?;
         }
         let elapsed_ns = self.acked_at.last().map_or(0, |last| last.0.saturating_sub(self.began_ns));
         let since = |at_ns: u64| at_ns as i64 - self.began_ns as i64;
@@ -478,8 +478,8 @@ impl Show<'_> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self) {
             if let Some(dead) = self.cluster.members().iter().find(|member| !member.lives()) {
-                let fate = self.failure.clone().unwrap_or_else(|| format!("{:?}", dead.fate));
-                return Err(Error::Failed(fate));
+                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate);
+                return Err(Error::Failed(self.failure.clone().unwrap_or_else(fate)));
             }
             if Instant::now() > deadline {
                 return Err(Error::Failed(format!("waited {} s for {what}", PATIENCE.as_secs())));
