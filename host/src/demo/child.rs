@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use ringleader_core::event::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::keeper::{Counters, Writer, keeper};
@@ -40,7 +41,10 @@ pub fn run(parent: u32) -> ExitCode {
     }
     // The parent may have died before the line above: then nobody will ever send the signal.
     if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().unsigned_abs()) != Some(parent) {
-        eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+        // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
+        if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket) {
+            eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+        }
         return ExitCode::from(2);
     }
     let socket = match io::stdin().as_fd().try_clone_to_owned() {

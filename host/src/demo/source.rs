@@ -77,15 +77,19 @@ pub fn survey(plan: &Plan) -> Result<Survey, BadInput> {
             Some(bytes) => Ok(Survey { entries: *entries, bytes }),
             None => Err(BadInput(format!("--entries {entries} of {size} bytes are too many bytes"))),
         },
+        Feed::File(path) if path.as_os_str() == "-" => Err(BadInput(
+            "--input -: the standard input is not supported, for the entries are read more than once"
+                .to_owned(),
+        )),
         Feed::File(path) => survey_file(path, plan.max_entry_len()),
     }
 }
 
 fn survey_file(path: &Path, max_len: u64) -> Result<Survey, BadInput> {
-    let named = |error: io::Error| BadInput(format!("{}: {error}", path.display()));
+    let named = |error: io::Error| BadInput(format!("--input {}: {error}", path.display()));
     // The file is read twice, and a third time to compare: what can be read only once does not do.
     if !std::fs::metadata(path).map_err(named)?.is_file() {
-        return Err(BadInput(format!("{}: not a regular file", path.display())));
+        return Err(BadInput(format!("--input {}: not a regular file", path.display())));
     }
     let mut reader = BufReader::with_capacity(256 << 10, File::open(path).map_err(named)?);
     let mut survey = Survey { entries: 0, bytes: 0 };
@@ -94,7 +98,7 @@ fn survey_file(path: &Path, max_len: u64) -> Result<Survey, BadInput> {
             0 => return Ok(survey),
             len if len > max_len => {
                 return Err(BadInput(format!(
-                    "{}: line {} has {len} bytes, and an entry has at most {max_len} (an eighth of the ring)",
+                    "--input {}: line {} has {len} bytes, and an entry has at most {max_len} (an eighth of the ring)",
                     path.display(),
                     survey.entries + 1
                 )));
@@ -212,7 +216,7 @@ mod tests {
     #[test]
     fn what_is_no_file_is_refused() {
         let said = survey(&plan(Feed::File("/".into()))).expect_err("a directory").to_string();
-        assert_eq!(said, "/: not a regular file");
+        assert_eq!(said, "--input /: not a regular file");
         assert!(survey(&plan(Feed::File("/nowhere/at/all".into()))).is_err());
     }
 }

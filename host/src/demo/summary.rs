@@ -122,8 +122,10 @@ impl Summary {
 
     fn what(&self) -> String {
         let feed = match &self.story.feed {
-            Feed::File(path) => format!("{} entries, the lines of {}", self.entries, path.display()),
-            Feed::Generated { size, .. } => format!("{} entries of {size} bytes", self.entries),
+            Feed::File(path) => format!("{}, the lines of {}", entries(self.entries), path.display()),
+            Feed::Generated { size, .. } => {
+                format!("{} of {size} {}", entries(self.entries), if *size == 1 { "byte" } else { "bytes" })
+            }
         };
         let struck = self.story.struck.map_or(String::new(), |node| format!(" (node {node})"));
         let fault = match self.story.fault {
@@ -159,10 +161,10 @@ impl fmt::Display for Summary {
                 "{:<12}{} = detection {} + fence {} + take-over {} + first commit {}",
                 "fail-over",
                 time(parts.total),
-                time(parts.detect),
-                time(parts.fence),
-                time(parts.takeover),
-                time(parts.first_commit)
+                part(parts.detect),
+                part(parts.fence),
+                part(parts.takeover),
+                part(parts.first_commit)
             )?;
         }
         match (&self.commit_ns, &self.floor_ns) {
@@ -188,18 +190,21 @@ impl fmt::Display for Summary {
             }
             _ => writeln!(f, "{:<12}not measured", "commit")?,
         }
+        if self.acknowledged > 0 {
+            writeln!(
+                f,
+                "{:<12}{} in {}, {} a second; longest time between two commits {}",
+                "stream",
+                self.acknowledged,
+                time(self.elapsed_ns),
+                self.entries_per_s,
+                time(self.longest_gap_ns)
+            )?;
+        }
+        let why = if self.retried > 0 { " (their leader fell before it told)" } else { "" };
         writeln!(
             f,
-            "{:<12}{} in {}, {} a second; longest time between two commits {}",
-            "stream",
-            self.acknowledged,
-            time(self.elapsed_ns),
-            self.entries_per_s,
-            time(self.longest_gap_ns)
-        )?;
-        writeln!(
-            f,
-            "{:<12}{} of {} acknowledged, {} proposed again, {} lost, {} doubled",
+            "{:<12}{} of {} acknowledged, {} proposed again{why}, {} lost, {} doubled",
             "entries", self.acknowledged, self.entries, self.retried, self.lost, self.duplicated
         )?;
         for node in &self.shot_nodes {
@@ -247,6 +252,15 @@ fn ms(ns: i64) -> String {
     format!("{:.0} ms", ns as f64 / 1e6)
 }
 
+fn entries(count: u64) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
+}
+
+/// A part of a fail-over. What was told with the part before took no time of its own.
+fn part(ns: u64) -> String {
+    if ns == 0 { "at once".to_owned() } else { time(ns) }
+}
+
 fn time(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{:.2} us", ns as f64 / 1e3),
@@ -266,5 +280,6 @@ mod tests {
         assert_eq!(time(23_400), "23 us");
         assert_eq!(time(72_340_000), "72.3 ms");
         assert_eq!(time(11_000_000_000), "11.0 s");
+        assert_eq!((part(0).as_str(), part(7).as_str()), ("at once", "0.01 us"));
     }
 }
