@@ -37,7 +37,7 @@ Examples:
 Exit status:
   0    every acknowledged entry is in every survivor's file, once and in order, and the files are identical
   1    they are not, or something failed
-  2    the input or an option cannot be: nothing was started, nothing is left behind
+  2    the input or an option cannot be: nothing was started, nothing is left behind; or the result cannot be printed
   3    all is well, but a node stayed behind: it fell below every ring
   130  ended by Ctrl-C: nothing is left behind"
 )]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// How many nodes, 3 to 15
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u64,
-    /// Replicate this file, an entry a line
+    /// Replicate this file, an entry a line; its newline is part of the entry, which may have an eighth of the ring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["entries", "size"])]
     input: Option<PathBuf>,
     /// Replicate so many made-up entries
@@ -54,13 +54,16 @@ pub(crate) struct Args {
     /// Bytes of each made-up entry, its newline included
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
-    /// Kill this node (SIGKILL) in mid-stream [default: leader, unless --pause is given]
+    /// Kill this node (SIGKILL) in mid-stream, or nobody with `none` [default: leader, unless --pause is given]
     #[arg(long, value_name = "WHOM", conflicts_with = "pause")]
     kill: Option<Kill>,
     /// Stop this node (SIGSTOP) in mid-stream, and wake it at the end
     #[arg(long, value_name = "WHOM")]
     pause: Option<Pause>,
     /// Where the files go: a directory that is empty or not there yet [default: a fresh temporary one]
+    ///
+    /// Without this option the files stay, too: in a fresh directory `ringleader-...` of the system's temporary one, which
+    /// the summary names.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Leave each node's region there too, for `ringleader log`
@@ -69,7 +72,8 @@ pub(crate) struct Args {
     /// Bytes of each node's ring: a power of two, 512K to 16G
     #[arg(long, value_name = "BYTES", default_value = "64M")]
     ring: String,
-    /// Durations for one shared machine, for a software NIC, or for NICs and pinned processors
+    /// Durations for one shared machine, for a software NIC, or for NICs and pinned processors; the last is not for a
+    /// shared machine, where nodes that only wait for their turn would be taken for dead
     #[arg(long, value_name = "PROFILE", default_value = "local")]
     timing: TimingArg,
     /// Which acknowledgements count for a commit: those of nodes seen alive, or of all memory that took the entry
@@ -168,11 +172,13 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let result = demo::run(&plan, &mut |stage| bar.show(stage));
     bar.finish();
     match result {
-        Ok(summary) => {
+        Ok(summary) => match print(&summary, args.json) {
             // Whoever closed the standard output does not want to read it.
-            let _ = print(&summary, args.json);
-            ExitCode::from(summary.exit_status())
-        }
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                wrong(format_args!("standard output: {error}; the files are in {}", summary.dir.display()))
+            }
+            _ => ExitCode::from(summary.exit_status()),
+        },
         Err(Error::BadInput(error)) => wrong(error),
         Err(Error::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
@@ -186,10 +192,11 @@ fn print(summary: &Summary, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         serde_json::to_writer(&mut out, summary)?;
-        writeln!(out)
+        writeln!(out)?;
     } else {
-        write!(out, "{summary}")
+        write!(out, "{summary}")?;
     }
+    out.flush()
 }
 
 /// A progress bar on the standard error output, when it is a terminal.

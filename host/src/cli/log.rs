@@ -15,17 +15,37 @@ use crate::fabric::shm::{Mapped, Observed, Owner};
 use crate::inspect::{self, Held, Identity, Lines};
 
 /// Look at the log in the region file of a replica that is stopped or dead.
+///
+/// A demo leaves such files with --keep-regions. The entries in one are those of its measurement first, all zeros
+/// (`--samples 0` leaves them out), then those of its client; each of these has 17 bytes before the line: client id and
+/// number, 8 bytes each and little-endian, and a 1.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(subcommand)]
     what: What,
 }
 
+const DUMP_STATUS: &str = "\
+Exit status:
+  0  everything asked for was printed
+  2  the file cannot be read, its replica runs, or something in it is damaged (what precedes the damage was printed);
+     or the output cannot be written
+
+The region of a demo begins with the proposals of its measurement, all zeros (`--samples 0` leaves them out). Each of
+its client's payloads has 17 bytes before the line: client id and number, 8 bytes each and little-endian, and a 1.";
+
+const VERIFY_STATUS: &str = "\
+Exit status:
+  0  header, lines, and every entry up to what was applied are intact
+  2  something is damaged: the first such thing is named; or the file cannot be read, or its replica runs";
+
 #[derive(Subcommand, Debug)]
 enum What {
     /// Print the entries that the ring still holds, oldest first
+    #[command(after_help = DUMP_STATUS)]
     Dump(Dump),
     /// Check header, lines and entries; exit status 2 says that something is damaged
+    #[command(after_help = VERIFY_STATUS)]
     Verify(Region),
 }
 
@@ -45,7 +65,7 @@ struct Dump {
     /// The payloads as they are, each followed by a line feed, and nothing else
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// One JSON object a line
+    /// One JSON object a line; `payload` is the payload as text, with U+FFFD for what is none, `payload_hex` is exact
     #[arg(long)]
     json: bool,
     /// Go on past what the replica had applied, as far as entries are valid
@@ -69,7 +89,9 @@ struct EntryRow<'a> {
     kind: &'a str,
     len: u32,
     applied: bool,
+    /// For people: what is no UTF-8 is replaced.
     payload: String,
+    payload_hex: String,
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
@@ -137,20 +159,29 @@ fn verify(region: &Region) -> Result<(), String> {
     })
     .map_err(opened.named())?;
     let node = opened.observed.header().node;
-    println!(
-        "{}: node {node}, promise term {}, applied up to entry {} at position {}: {entries} entries with {bytes} bytes of \
-         payload are intact{}",
+    let intact = format!(
+        "{}: node {node}, promise term {}, applied up to entry {} at position {}: {} with {bytes} bytes of payload, \
+         intact{}",
         opened.name,
         opened.lines.progress.promise >> 8,
         end.index,
         end.position,
+        if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") },
         if held.is_wrapped {
             format!(" (older than entry {}: overwritten)", held.start.index.next())
         } else {
             String::new()
         }
     );
-    Ok(())
+    printed(writeln!(io::stdout().lock(), "{intact}"))
+}
+
+/// Whoever reads the output may have seen enough; anything else that keeps it from being written is an error.
+fn printed(written: io::Result<()>) -> Result<(), String> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
+    }
 }
 
 fn show(dump: &Dump) -> Result<(), String> {
@@ -166,10 +197,7 @@ fn show(dump: &Dump) -> Result<(), String> {
         Ok(end) if end.position < opened.applied() => {
             Err(format!("{}: damaged entry {} at position {}", opened.name, end.index.next(), end.position))
         }
-        Ok(_) => Ok(()),
-        // Whoever reads the output has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(format!("standard output: {error}")),
+        done => printed(done.map(drop)),
     }
 }
 
@@ -209,6 +237,7 @@ fn show_entries(
                     len: valid.len,
                     applied: is_applied,
                     payload: String::from_utf8_lossy(&payload).into_owned(),
+                    payload_hex: hex(&payload),
                 };
                 serde_json::to_writer(&mut *out, &row)?;
                 out.write_all(b"\n")?;
@@ -246,6 +275,11 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::PAD => "pad",
         _ => "unknown",
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The first bytes of a payload in one line.

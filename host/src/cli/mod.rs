@@ -5,7 +5,7 @@ mod log;
 mod node;
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,6 +13,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Wrong input, or a damaged region: the thing is named in one line.
 pub(crate) const WRONG: u8 = 2;
+
+/// The variable that says what is logged.
+const LOG: &str = "RINGLEADER_LOG";
 
 /// Microsecond state machine replication over one-sided writes.
 #[derive(Parser, Debug)]
@@ -29,25 +32,37 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Replicate entries between real processes, lose one of them, and show what happened
+    // The texts of these two stand where their options do: one here would hide the longer one there.
     Demo(Box<demo::Args>),
     /// One node of a demo
     #[command(hide = true)]
     Node(node::Args),
-    /// Look at the log in the region file of a replica that is stopped or dead
     Log(log::Args),
 }
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("RINGLEADER_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    if let Err(error) = start_logging() {
+        return wrong(error);
+    }
     match cli.command {
         Command::Demo(args) => demo::main(&args),
         Command::Node(args) => node::main(&args),
         Command::Log(args) => log::main(&args),
     }
+}
+
+/// Logs to the standard error output what the environment asks for, in colours only where somebody sees them.
+fn start_logging() -> Result<(), String> {
+    let asked = std::env::var_os(LOG).unwrap_or_default();
+    let asked = asked.to_str().ok_or_else(|| format!("{LOG}: not UTF-8"))?;
+    let filter = EnvFilter::try_new(if asked.is_empty() { "error" } else { asked })
+        .map_err(|error| format!("{LOG}={}: {error}", asked.escape_debug()))?;
+    let is_coloured =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(is_coloured).init();
+    Ok(())
 }
 
 /// Says what is wrong in one line.
