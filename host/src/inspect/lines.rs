@@ -5,11 +5,13 @@
 use std::fmt;
 
 use ringleader_core::layout::{
-    AnswerLine, BeatLine, ConfigBlock, Header, LAYOUT_VERSION, LeaderLine, Line, MAGIC, MAIL_LEN,
-    ProgressLine, RequestLine, answer_of, control, log, request_of,
+    AnswerLine, BeatLine, ConfigBlock, Header, LAYOUT_VERSION, LeaderLine, Line, MAIL_LEN, ProgressLine,
+    RequestLine, answer_of, control, log, request_of,
 };
 use ringleader_core::mem::{Area, Memory};
 use ringleader_core::types::NodeId;
+
+use super::consistency;
 
 /// What the region's file says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +113,7 @@ impl fmt::Display for LinesError {
 impl std::error::Error for LinesError {}
 
 /// A name without a peer.
-const fn own(line: &'static str) -> Name {
+pub(super) const fn own(line: &'static str) -> Name {
     Name { line, peer: 0 }
 }
 
@@ -149,48 +151,39 @@ pub fn read_lines<M: Memory>(
 ) -> Result<Lines, LinesError> {
     let name = own("header line");
     let header: Header = read(control_area, control::HEADER, name)?.ok_or(LinesError::Missing(name))?;
-    judge_header(&header, identity)?;
+    consistency::judge_header(&header, identity)?;
     let group = u128::from(header.group_high) << 64 | u128::from(header.group_low);
 
     let name = own("progress line");
     let progress: ProgressLine =
         read(control_area, control::PROGRESS, name)?.ok_or(LinesError::Missing(name))?;
-    let is = field(name);
-    is("boot", progress.boot, progress.boot == identity.boot)?;
+    consistency::judge_progress(&progress, identity)?;
 
     let leader = read(control_area, control::LEADER, own("leader line"))?;
+    leader.as_ref().map_or(Ok(()), consistency::judge_leader)?;
     let name = own("configuration block");
     let config: Option<ConfigBlock> = read(control_area, control::CONFIG, name)?;
     if group != 0 && config.is_none() {
         return Err(LinesError::Missing(name));
     }
+    if let Some(config) = &config {
+        consistency::judge_config(config, group, identity)?;
+    }
     expect_zeros("control", control_area, control::HOST, control::CONFIG)?;
     let config_end = control::CONFIG + size_of::<ConfigBlock>() as u64;
     expect_zeros("control", control_area, config_end, control::REQUESTS)?;
     for peer in 0..16 {
-        read::<RequestLine, M>(control_area, request_of(NodeId(peer)), Name { line: "request line", peer })?;
-        read::<AnswerLine, M>(control_area, answer_of(NodeId(peer)), Name { line: "answer line", peer })?;
+        let name = Name { line: "request line", peer };
+        let request: Option<RequestLine> = read(control_area, request_of(NodeId(peer)), name)?;
+        request.map_or(Ok(()), |request| consistency::judge_request(&request, name))?;
+        let name = Name { line: "answer line", peer };
+        let answer: Option<AnswerLine> = read(control_area, answer_of(NodeId(peer)), name)?;
+        answer.map_or(Ok(()), |answer| consistency::judge_answer(&answer, name))?;
     }
     expect_zeros("control", control_area, control::ANSWERS + 16 * MAIL_LEN, control::LEN)?;
 
     let beat = read(log_area, log::BEAT, own("beat line"))?;
+    beat.as_ref().map_or(Ok(()), consistency::judge_beat)?;
     expect_zeros("log", log_area, log::BEAT + size_of::<BeatLine>() as u64, log::RING)?;
     Ok(Lines { header, group, progress, leader, config, beat })
-}
-
-/// Makes the error of a field that does not hold what it must.
-fn field(line: Name) -> impl Fn(&'static str, u64, bool) -> Result<(), LinesError> {
-    move |field, found, right| if right { Ok(()) } else { Err(LinesError::Field { line, field, found }) }
-}
-
-fn judge_header(header: &Header, identity: &Identity) -> Result<(), LinesError> {
-    let is = field(own("header line"));
-    is("magic", header.magic, header.magic == MAGIC)?;
-    if header.layout != LAYOUT_VERSION {
-        return Err(LinesError::Layout { found: header.layout });
-    }
-    is("node", header.node, header.node == identity.node)?;
-    is("incarnation", header.incarnation, header.incarnation == identity.incarnation)?;
-    is("boot", header.boot, header.boot == identity.boot)?;
-    is("ring_len", header.ring_len, header.ring_len == identity.ring_len)
 }
