@@ -151,7 +151,7 @@ impl Error for MeasureError {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CloseError {
-    /// The agent's thread panicked, or the application in it.
+    /// The agent's thread panicked, or the application in it. The region file stays.
     Panicked,
     /// The region file could not be removed.
     Region(RegionError),

@@ -23,7 +23,7 @@ pub enum Outcome {
         index: u64,
     },
     /// The node lost the lead, or was closed: the proposal may be committed by the next leader, or never
-    /// ([`crate::app`] says how to propose it again and keep it single).
+    /// ([`crate`] says how to propose it again and keep it single).
     Unknown,
     /// Not proposed, and never will be: this node does not lead, or an earlier proposal of the same handle ended
     /// without a commit and its outcome was not polled yet when this one was made.
