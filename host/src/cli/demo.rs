@@ -37,7 +37,8 @@ Examples:
 Exit status:
   0    every acknowledged entry is in every survivor's file, once and in order, and the files are identical
   1    they are not, or something failed
-  2    the input or an option cannot be: nothing was started, nothing is left behind; or the result cannot be printed
+  2    the input or an option cannot be: nothing was started, nothing is left behind;
+       or the result cannot be printed
   3    all is well, but a node stayed behind: it fell below every ring
   130  ended by Ctrl-C: nothing is left behind"
 )]

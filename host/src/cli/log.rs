@@ -28,16 +28,18 @@ pub(super) struct Args {
 const DUMP_STATUS: &str = "\
 Exit status:
   0  everything asked for was printed
-  2  the file cannot be read, its replica runs, or something in it is damaged (what precedes the damage was printed);
-     or the output cannot be written
+  2  something is damaged (entries before it were printed), or the file cannot be read, or its
+     replica runs, or the output cannot be written
 
-The region of a demo begins with the proposals of its measurement, all zeros (`--samples 0` leaves them out). Each of
-its client's payloads has 17 bytes before the line: client id and number, 8 bytes each and little-endian, and a 1.";
+The region of a demo begins with the proposals of its measurement, all zeros (`--samples 0` leaves \
+them out). Each of its client's payloads has 17 bytes before the line: client id and number, 8 bytes \
+each and little-endian, and a 1.";
 
 const VERIFY_STATUS: &str = "\
 Exit status:
   0  header, lines, and every entry up to what was applied are intact
-  2  something is damaged: the first such thing is named; or the file cannot be read, or its replica runs";
+  2  something is damaged: the first such thing is named; or the file cannot be read, or its
+     replica runs";
 
 #[derive(Subcommand, Debug)]
 enum What {

@@ -52,10 +52,10 @@ pub struct Leadership {
 /// How long the parts of a fail-over took. They add up to the total.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct FailOver {
-    /// From the strike until a survivor first asked for votes: silence, a majority that finds it silent, rank.
+    /// From the strike until the later leader asked for votes: silence, a majority that finds it silent, rank. When the
+    /// former leader had to be shot: until anybody asked for votes, for they ask again while they wait for the shot.
     pub detect: u64,
-    /// Until the last acceptor that the later leader needed had shut the former one out. Who was stopped in the middle
-    /// of a copy is shot first; and attempts that came to nothing are a part of this, too.
+    /// Until the last acceptor that it needed had shut the former leader out.
     pub fence: u64,
     /// Until it led.
     pub takeover: u64,
@@ -155,13 +155,18 @@ impl History {
             })
             .min()
             .unwrap_or(winner.elected_ns);
-        // A vote waits for the fence, and a candidate does not wait for ever: the winner's may be one of many attempts.
+        // Votes waited for the shot, and candidates did not wait for the votes: the winner's attempt was one of many.
+        let is_shot = self.moments.iter().any(|moment| {
+            moment.mark == Mark::Dead
+                && self.leaderships.iter().any(|led| led.term == term && led.node == moment.node)
+        });
         let asked_ns = self
             .times(|moment| {
                 matches!(moment.mark, Mark::Saw(Happening::Campaign { term: asked }) if asked > term)
                     && (at_ns..campaign_ns).contains(&moment.at_ns)
             })
             .min()
+            .filter(|_| is_shot)
             .unwrap_or(campaign_ns);
         let fenced_ns = self
             .times(|moment| {
@@ -239,6 +244,11 @@ mod tests {
         saw(&mut history, 170, 1, Happening::Fenced { by: 2 });
         history.add_commits(commits(3, 166, 200, 5));
         let fail_over = history.fail_over(1, 103).expect("is over");
+        assert_eq!(fail_over, FailOver { detect: 57, fence: 3, takeover: 1, first_commit: 2, total: 63 });
+        // Had it been stopped and shot, the first attempt would have waited for that.
+        let mut shot = history.clone();
+        shot.add(161, 1, Mark::Dead);
+        let fail_over = shot.fail_over(1, 103).expect("is over");
         assert_eq!(fail_over, FailOver { detect: 52, fence: 8, takeover: 1, first_commit: 2, total: 63 });
         assert_eq!(history.longest_gap_ns(), 66);
         assert_eq!(history.leaderships()[0].ended_ns, Some(103));

@@ -174,7 +174,8 @@ fn make(path: PathBuf, mode: u32, len: u64, made: &mut Undo) -> Result<(), BadIn
     let options = &mut OpenOptions::new();
     let file = options.write(true).create_new(true).mode(mode).open(&path).map_err(|e| named(&path, &e))?;
     made.files.push(path.clone());
-    reserve(&file, len).map_err(|error| named(&path, &error))
+    reserve(&file, len)
+        .map_err(|error| BadInput(format!("{}: cannot reserve {len} bytes: {error}", path.display())))
 }
 
 fn named(path: &Path, error: &io::Error) -> BadInput {

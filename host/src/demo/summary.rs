@@ -171,12 +171,13 @@ impl fmt::Display for Summary {
             (Some(commit), Some(floor)) => {
                 writeln!(
                     f,
-                    "{:<12}p50 {}, p99 {}, max {} ({} proposals of {} bytes, one at a time)",
+                    "{:<12}p50 {}, p99 {}, max {} ({} {} of {} bytes, one at a time)",
                     "commit",
                     time(commit.p50),
                     time(commit.p99),
                     time(commit.max),
                     self.samples,
+                    if self.samples == 1 { "proposal" } else { "proposals" },
                     self.story.sample_size
                 )?;
                 writeln!(
