@@ -23,8 +23,6 @@ const SLEEP_LIMIT: Duration = Duration::from_secs(5);
 const BACK_OFF: Duration = Duration::from_millis(5);
 /// Nodes that have applied more than this and not written it to their files hold the feed: memory is not endless.
 const MAX_BACKLOG: u64 = 64 << 20;
-/// A measurement that fails with its leader is tried again so often.
-const MEASURE_ATTEMPTS: u32 = 3;
 
 /// Why there is no summary.
 #[derive(Debug)]
@@ -198,8 +196,10 @@ impl Show<'_> {
             return Ok(());
         }
         (self.watch)(Stage::Measuring);
+        // A measurement fails with its leader, and on a busy machine leaders fall: it is tried again as long as that may take.
+        let deadline = Instant::now() + PATIENCE;
         let mut said = String::new();
-        for _ in 0..MEASURE_ATTEMPTS {
+        while Instant::now() < deadline {
             self.wait_for("a leader", |show| show.leader().is_some())?;
             let Some(leader) = self.leader() else { continue };
             self.nodes[usize::from(leader)].measured = None;
@@ -211,7 +211,11 @@ impl Show<'_> {
                     self.measured = Some(measured);
                     return Ok(());
                 }
-                Some(Err(message)) => said = message,
+                Some(Err(message)) => {
+                    tracing::info!(leader, "not measured: {message}");
+                    said = message;
+                    self.wait(BACK_OFF)?;
+                }
                 None => {}
             }
         }
