@@ -96,6 +96,7 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Summary, Error> 
         nodes: vec![NodeView::default(); usize::from(plan.nodes) + 1],
         history: History::default(),
         strike: None,
+        is_spared: false,
         began_ns: 0,
         ended_ns: 0,
         begin_at: Instant::now(),
@@ -148,6 +149,8 @@ struct Show<'a> {
     nodes: Vec<NodeView>,
     history: History,
     strike: Option<Strike>,
+    /// Nobody is struck: nodes that stayed behind before have left no majority without the victim.
+    is_spared: bool,
     began_ns: u64,
     ended_ns: u64,
     /// No stream begins before.
@@ -232,7 +235,7 @@ impl Show<'_> {
             self.feed()?;
             self.strike()?;
             (self.watch)(Stage::Streaming(self.client.acknowledged(), self.survey.entries));
-            let struck = self.plan.fault == Fault::None || self.strike.is_some();
+            let struck = self.plan.fault == Fault::None || self.is_spared || self.strike.is_some();
             if self.client.is_done() && struck && self.is_failed_over() {
                 self.ended_ns = now_ns();
                 return Ok(());
@@ -280,7 +283,7 @@ impl Show<'_> {
     /// Kills or stops somebody when half of the entries are acknowledged.
     fn strike(&mut self) -> Result<(), Error> {
         let (Fault::Kill(whom) | Fault::Pause(whom)) = self.plan.fault else { return Ok(()) };
-        if self.strike.is_some() || self.client.acknowledged() < self.survey.entries / 2 {
+        if self.strike.is_some() || self.is_spared || self.client.acknowledged() < self.survey.entries / 2 {
             return Ok(());
         }
         let Some(leader) = self.leader() else { return Ok(()) };
@@ -293,6 +296,13 @@ impl Show<'_> {
                 follower.id
             }
         };
+        let is_left = |id: u8| id != node && !self.nodes[usize::from(id)].behind;
+        let left = self.cluster.members().iter().filter(|member| member.runs() && is_left(member.id)).count();
+        if left <= usize::from(self.plan.nodes) / 2 && self.nodes.iter().any(|node| node.behind) {
+            tracing::warn!(node, left, "spared: the others would be no majority");
+            self.is_spared = true;
+            return Ok(());
+        }
         let term = self.nodes[usize::from(leader)].leads;
         let member = self.cluster.member(node);
         let (at_ns, mark) = match self.plan.fault {
@@ -308,6 +318,7 @@ impl Show<'_> {
 
     fn is_failed_over(&self) -> bool {
         !self.plan.fault.strikes_leader()
+            || self.is_spared
             || self.strike.is_some_and(|strike| self.history.fail_over(strike.term, strike.at_ns).is_some())
     }
 
@@ -447,7 +458,8 @@ impl Show<'_> {
             failure: self.failure,
             story: Story {
                 feed: self.plan.feed.clone(),
-                fault: self.plan.fault,
+                fault: if self.is_spared { Fault::None } else { self.plan.fault },
+                is_spared: self.is_spared,
                 struck: self.strike.map(|strike| strike.node),
                 picture: picture::draw(&self.history, self.plan.nodes, self.began_ns, end_ns, &self.acked_at),
                 sample_size: self.plan.sample_size,

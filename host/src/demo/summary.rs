@@ -86,6 +86,8 @@ pub struct Story {
     pub feed: Feed,
     /// What happened to whom.
     pub fault: Fault,
+    /// Nobody was struck, though it was asked for.
+    pub is_spared: bool,
     /// The node that was struck.
     pub struck: Option<u8>,
     /// [`super::picture`].
@@ -220,6 +222,14 @@ impl fmt::Display for Summary {
                 f,
                 "{:<12}node {node}: what it missed is in no ring any more; node-{node}.behind has what it got",
                 "behind"
+            )?;
+        }
+        if self.story.is_spared {
+            writeln!(
+                f,
+                "{:<12}nobody was struck: without those behind the others would have been no majority; a larger --ring \
+                 keeps them",
+                ""
             )?;
         }
         let names = list(&self.survivors);
