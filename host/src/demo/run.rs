@@ -244,7 +244,7 @@ impl Show<'_> {
             if self.moved_at.elapsed() > SLEEP_LIMIT {
                 self.wake()?;
             }
-            if self.is_stuck("an entry to be acknowledged") {
+            if self.is_stuck("an entry to be acknowledged") || self.is_lost() {
                 return Ok(());
             }
         }
@@ -503,6 +503,25 @@ impl Show<'_> {
             self.wait(Duration::from_millis(50))?;
         }
         Ok(())
+    }
+
+    /// Whether nothing will be committed any more: who stayed behind hardly comes back, and the dead do not.
+    fn is_lost(&mut self) -> bool {
+        if self.moved_at.elapsed() < SLEEP_LIMIT {
+            return false;
+        }
+        let nodes = &self.nodes;
+        let can = self
+            .cluster
+            .members()
+            .iter()
+            .filter(|member| member.lives() && !nodes[usize::from(member.id)].behind);
+        let is_lost = can.count() <= usize::from(self.plan.nodes) / 2 && nodes.iter().any(|node| node.behind);
+        if is_lost {
+            let why = "a node fell below the ring, and the survivors without it are no majority; a larger --ring keeps it";
+            self.fail(why.to_owned());
+        }
+        is_lost
     }
 
     fn is_stuck(&mut self, what: &str) -> bool {
