@@ -59,6 +59,28 @@ impl Node {
             *word = random_word().map_err(OpenError::Random)?;
         }
         let [boot, incarnation, seed, low, high] = words;
+        let core = options::Options {
+            node,
+            peers: options.peers(),
+            ring_len,
+            max_entry: options.max_entry(),
+            timing: options.timing,
+            quorum: options.quorum,
+            // This fabric carries a WRITE out while it is posted.
+            own_copy: OwnCopy::First,
+            incarnation: Incarnation(incarnation),
+            boot: Boot(boot),
+            seed,
+        };
+        // Before the region is made: nothing is left behind by options that cannot be.
+        core.validate().map_err(|error| {
+            OpenError::Option(match error {
+                options::OptionsError::Timing => {
+                    "the timing contradicts itself: see Timing::is_sound".to_owned()
+                }
+                error => format!("the options are not possible: {error:?}"),
+            })
+        })?;
         let (fabric, areas) = ShmFabric::create(&shm::Options {
             dir: &options.dir,
             node,
@@ -69,19 +91,7 @@ impl Node {
             fence_limit_ns: options.timing.fence_limit_ns / 4,
         })?;
         let replica = Replica::new(
-            options::Options {
-                node,
-                peers: options.peers(),
-                ring_len,
-                max_entry: options.max_entry(),
-                timing: options.timing,
-                quorum: options.quorum,
-                // This fabric carries a WRITE out while it is posted.
-                own_copy: OwnCopy::First,
-                incarnation: Incarnation(incarnation),
-                boot: Boot(boot),
-                seed,
-            },
+            core,
             Areas {
                 control: Area::new(areas.control),
                 log: Area::new(areas.log),
