@@ -461,7 +461,6 @@ impl Acceptor {
             assert!(self.inbound.iter().all(|inbound| !inbound.may_write()), "one writer at the most");
             self.inbound[holder].grant();
             self.walker.handle_grant();
-            self.grant_due = false;
             self.revision += 1;
         }
     }

@@ -179,8 +179,9 @@ impl Link {
         if was_up { Change::Down } else { Change::None }
     }
 
-    /// Getting connected has been under way for longer than `limit`.
+    /// Getting connected has been under way for longer than `limit`, or than several times that after it has failed before.
     pub(crate) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
+        let limit = limit.saturating_mul(self.backoff.min(4));
         matches!(self.state, State::Connecting | State::Checking { .. }) && now.since(self.since) > limit
     }
 }

@@ -336,6 +336,9 @@ impl<M: Memory> Replica<M> {
         let leading = self.proposer.role() == Role::Leader;
         let mut on = surroundings!(self);
         self.acceptor.handle_tick(&mut on, &mut self.watches, leading, self.applied.position);
+        if self.acceptor.walker().is_damaged() && !self.stuck {
+            self.get_stuck();
+        }
         // Before the proposer compares a follower's start with it: proposals since the last tick have moved the end.
         self.raise_base();
         self.proposer.handle_own_promise(&mut work!(self));
@@ -408,8 +411,14 @@ impl<M: Memory> Replica<M> {
         if group == 0 {
             return Err(FormError::Group);
         }
-        let fresh = !self.configuration.is_formed() && self.forming.begin(group);
-        if fresh { Ok(()) } else { Err(FormError::NotFresh) }
+        if self.configuration.is_formed() || !self.forming.begin(group) {
+            return Err(FormError::NotFresh);
+        }
+        // Answers to a former wish say nothing of this one.
+        for slot in 1..=MAX_NODES {
+            self.proposer.peer_mut(NodeId(slot as u8)).ask_nothing();
+        }
+        Ok(())
     }
 
     fn form_tick(&mut self) {

@@ -158,3 +158,31 @@ fn an_answer_with_absurd_numbers_makes_nobody_panic() {
         }
     }
 }
+
+/// Answers to a former wish say nothing of the next one: all end up in one group, whenever the command is repeated.
+#[test]
+fn a_group_that_is_formed_twice_is_one_group() {
+    for at in 0..24 {
+        let mut group = Group::new();
+        group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
+        (0..at).for_each(|_| group.turn());
+        let _ = group.nodes[0].replica.form(Instant(group.now), 0x777);
+        group.until("a leader", |group| group.leader().is_some());
+        let groups = group.nodes.iter().map(|node| node.replica.status().group).collect::<Vec<_>>();
+        assert!(groups[0] != 0 && groups.iter().all(|id| *id == groups[0]), "{groups:x?} after {at} turns");
+    }
+}
+
+/// Leaderships that get no follower leave nothing in their logs: one after the other would fill the ring for ever.
+#[test]
+fn a_leader_without_followers_makes_no_entry() {
+    let mut group = Group::new();
+    group.nodes.iter_mut().for_each(|node| node.arm_failures = u32::MAX);
+    group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
+    (0..40_000).for_each(|_| group.turn());
+    let status = |group: &Group, node: usize| group.nodes[node].replica.status();
+    assert!((0..3).any(|node| status(&group, node).promise.term().0 > 5), "leaders come and go");
+    assert!((0..3).all(|node| status(&group, node).end.position == Position(0)), "and leave nothing");
+    group.nodes.iter_mut().for_each(|node| node.arm_failures = 0);
+    group.until("a commit", |group| group.nodes.iter().any(|node| node.replica.status().commit.0 > 0));
+}

@@ -105,7 +105,7 @@ impl Proposer {
     /// Walks the own log from the follower's start to what is staged, and copies it into the staging ring on the way: all that
     /// is sent comes from memory that nobody else writes.
     fn prepare<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
-        if !self.lead.started {
+        if !self.lead.drained {
             // Requests of an earlier leadership may still read the staging ring.
             return;
         }
@@ -136,6 +136,7 @@ impl Proposer {
         peer.sent = start;
         peer.matched = start;
         peer.beaten = start;
+        peer.holds_since = None;
         peer.beat_due = true;
         peer.state = FollowerState::Window;
     }

@@ -37,7 +37,9 @@ pub enum OwnCopy {
 pub(crate) struct Leadership {
     pub(crate) term: Term,
     pub(crate) elected_at: Instant,
-    /// The first entry is staged: no request of an earlier leadership reads the staging ring any more.
+    /// No request of an earlier leadership reads the staging ring any more.
+    pub(crate) drained: bool,
+    /// The first entry is staged.
     pub(crate) started: bool,
     /// The own log's end at the election: from here on entries are of the own term.
     pub(crate) own_start: LogPoint,
@@ -94,6 +96,7 @@ impl Proposer {
             let member = on.configuration.names(node, on.links[node].peer().incarnation);
             peer.beat_done = None;
             peer.beat_due = true;
+            peer.holds_since = None;
             peer.state = if node == self.me.node {
                 peer.sent = last.position;
                 peer.matched = last.position;
@@ -114,14 +117,19 @@ impl Proposer {
     }
 
     pub(crate) fn lead_tick<M: Memory>(&mut self, on: &mut Work<M>) {
-        if !self.lead.started && self.peers.iter().all(|peer| peer.flights.oldest_source().is_none()) {
-            // The reserve has room for it; were it not so, applying makes some.
-            if let Ok(end) = self.stage(on, Kind::NO_OP, b"") {
-                self.lead.first_end = end.position;
-                self.lead.started = true;
-            }
-        }
+        self.lead.drained =
+            self.lead.drained || self.peers.iter().all(|peer| peer.flights.oldest_source().is_none());
         self.follow_followers(on);
+        // Not before a majority is in the window: a leadership that gets none must leave nothing in its log, or one after the
+        // other would fill the ring with first entries that nobody can ever commit.
+        let begins = self.lead.drained && !self.lead.started;
+        if begins
+            && self.counting(on).count() >= majority(on.configuration.voters())
+            && let Ok(end) = self.stage(on, Kind::NO_OP, b"")
+        {
+            self.lead.first_end = end.position;
+            self.lead.started = true;
+        }
         if on.now >= self.lead.beat_at {
             self.lead.beat_at = on.now.after(self.timing.beat_ns);
             for (node, peer) in self.peers.entries_mut() {
@@ -131,6 +139,9 @@ impl Proposer {
                 }
             }
             self.check_quorum(on);
+        }
+        if self.role != Role::Leader {
+            return;
         }
         self.commit(on);
     }
@@ -162,7 +173,9 @@ impl Proposer {
         let mut beats: heapless::Vec<Instant, MAX_NODES> =
             self.counting(on).filter_map(|node| self.peers[node].beat_done).collect();
         let newest = reached(on.configuration.voters(), &mut beats).unwrap_or(Instant(0));
-        let since = newest.max(self.lead.elected_at);
+        // Until its first commit a leader's ways to its followers may still be coming up.
+        let grace = if self.lead.has_committed() { 0 } else { self.timing.campaign_timeout_ns };
+        let since = newest.max(self.lead.elected_at.after(grace));
         let lost = on.now.since(since) >= self.timing.quorum_lost_ns;
         // Beats alone do not make a leader: one whose first entry does not get through stands in the way of others.
         let stuck = !self.lead.has_committed()
@@ -248,9 +261,9 @@ impl Proposer {
     /// The beat for one follower: never a commit above what it has.
     pub(crate) fn beat_for(&self, node: NodeId, anchor: Position) -> BeatLine {
         let matched = self.peers[node].matched;
-        // Before the own first entry is committed, what the own acceptor knows is: a follower that never heard of it could
-        // otherwise be too full for that entry.
-        let commit = if self.lead.has_committed() { self.lead.committed.position } else { anchor };
+        // The application has heard of it before. And before the own first entry is committed, what the own acceptor knows is:
+        // a follower that never heard of it could otherwise be too full for that entry.
+        let commit = self.lead.reported.max(anchor);
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,

@@ -162,8 +162,8 @@ impl Proposer {
         // In the follower's ring what its application does not have yet stays; in the air are at most `inflight` bytes.
         // Behind the first entry some is left for the first entries of later leaders: a log filled to the brim whose last
         // beat was lost could never be left again.
-        let reserve = if start < self.lead.first_end { 0 } else { self.me.max_entry };
-        let room = peer.applied.0.saturating_add(ring_len - reserve);
+        let brim = peer.applied.0.saturating_add(ring_len);
+        let room = (brim - self.me.max_entry).max(self.lead.first_end.0.min(brim));
         let window = peer.matched.0 + u64::from(self.timing.inflight).min(ring_len / 8);
         to = to.min(room).min(window);
         if to <= start.0 {
@@ -201,9 +201,9 @@ impl Proposer {
     /// meanwhile.
     fn wants_beat(&self, node: NodeId) -> bool {
         let peer = &self.peers[node];
-        let committed = self.lead.committed.position;
-        let news = committed > peer.beaten
-            && (peer.sent == self.lead.end.position || committed.0 - peer.beaten.0 > self.me.ring_len / 32);
+        let reported = self.lead.reported;
+        let news = reported > peer.beaten
+            && (peer.sent == self.lead.end.position || reported.0 - peer.beaten.0 > self.me.ring_len / 32);
         peer.is_in_window() && (peer.beat_due || news && self.role == Role::Leader)
     }
 
@@ -227,7 +227,7 @@ impl Proposer {
         let own = &mut self.peers[self.me.node];
         own.beat_due = false;
         own.beat_version = own.beat_version.wrapping_add(1);
-        own.beaten = self.lead.committed.position;
+        own.beaten = self.lead.reported;
         if on.acceptor.beat_local(on.areas, &beat, own.beat_version) {
             own.beat_done = Some(on.now);
         }
@@ -240,11 +240,11 @@ impl Proposer {
         }
         self.lead.beat_counter += 1;
         let beat = self.beat_for(node, on.acceptor.walker().anchor().position);
-        let committed = self.lead.committed.position;
+        let reported = self.lead.reported;
         let peer = &mut self.peers[node];
         peer.beat_due = false;
         peer.beat_flying = true;
-        peer.beaten = committed;
+        peer.beaten = reported;
         peer.beat_version = peer.beat_version.wrapping_add(1);
         peer.number = (peer.number + 1) & NUMBER_MASK;
         peer.flights.push(Flight { number: peer.number, posted_at: on.now, what: What::Beat });
