@@ -20,7 +20,7 @@ demo: setup
 
 test: setup lint no-std
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --workspace --no-fail-fast && $(CARGO) test --workspace --doc --quiet; \
+		$(CARGO) test --workspace --doc --quiet && $(CARGO) nextest run --workspace --no-fail-fast; \
 	else \
 		$(CARGO) test --workspace; \
 	fi
