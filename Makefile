@@ -11,7 +11,7 @@ help:
 	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
 	@echo 'make test         lints, the no_std proof, all tests'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
-	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (an hour on two cores)'
+	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
 

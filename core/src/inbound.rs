@@ -234,3 +234,46 @@ impl Inbound {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: NodeId = NodeId(2);
+    const BOOT: Boot = Boot(7);
+
+    fn line(qp_state: u8, epoch: u32) -> RequestLine {
+        RequestLine { from_boot: BOOT.0, qp_state, qp_epoch: epoch, ..RequestLine::default() }
+    }
+
+    fn end(inbound: &mut Inbound, class: Class, status: Status) -> Change {
+        let verb = inbound.poll(Instant(0)).expect("a verb");
+        assert_eq!(verb.id().class, class);
+        inbound.handle_completion(Instant(0), &Completion { id: verb.id(), status, value: 0 }, 10)
+    }
+
+    /// An epoch that is being armed is not shown fenced: its peer would take it for closed, and never open it.
+    #[test]
+    fn from_closed_to_granted_and_back() {
+        let mut inbound = Inbound::new(PEER);
+        assert!(!inbound.tick(Some(BOOT)), "nothing is known of the peer's end");
+        inbound.handle_line(&line(qp::CLOSED, 0));
+        assert!(inbound.tick(Some(BOOT)));
+        assert_eq!((inbound.shown_state(), inbound.shown_epoch()), (qp::FENCED, Epoch(0)));
+        assert_eq!(end(&mut inbound, Class::Arm, Status::Success), Change::Shown);
+        assert_eq!((inbound.shown_state(), inbound.shown_epoch()), (qp::ARMED, Epoch(1)));
+        assert!(!inbound.can_grant(), "the peer's end is not up");
+        inbound.handle_line(&line(qp::READY, 1));
+        assert!(inbound.can_grant());
+        inbound.grant();
+        assert!(inbound.may_write(), "from the moment the flag may be set");
+        assert_eq!(end(&mut inbound, Class::Grant, Status::Success), Change::Granted);
+        inbound.fence();
+        assert!(inbound.may_write(), "until the fence is proved");
+        assert_eq!(end(&mut inbound, Class::Fence, Status::Success), Change::Fenced);
+        assert!(!inbound.may_write());
+        assert!(!inbound.tick(Some(BOOT)), "not armed before the peer is closed");
+        inbound.handle_line(&line(qp::CLOSED, 1));
+        assert!(inbound.tick(Some(BOOT)));
+    }
+}

@@ -115,3 +115,24 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a READ completes at once, a line that stays torn must not be read again in the same turn, whoever wants it.
+    #[test]
+    fn a_reading_is_wanted_once_at_a_time() {
+        let mut watch = Watch::new();
+        watch.want_every(Instant(5), 0);
+        assert!(watch.wanted, "never asked before");
+        watch.wanted = false;
+        watch.asked_at = Some(Instant(5));
+        watch.want_every(Instant(5), 0);
+        assert!(!watch.wanted);
+        watch.want_every(Instant(6), 10);
+        assert!(!watch.wanted);
+        watch.want_every(Instant(6), 0);
+        assert!(watch.wanted);
+    }
+}

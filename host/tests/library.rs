@@ -231,3 +231,28 @@ fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
     Node::open(kept, |_: Entry<'_>| {}).unwrap().close().unwrap();
     assert!(file(3).exists());
 }
+
+/// A process never adopts the region of a former one: a node that comes back has lost its memory, and is no member.
+#[test]
+fn a_node_that_comes_back_without_its_memory_is_kept_out() {
+    let mut group = form();
+    let leader = group.leader();
+    let lost = (leader + 1) % 3;
+    group.nodes.remove(lost).close().unwrap();
+    group.applied.remove(lost);
+    let (back, applied) = open(group._dir.path(), lost as u8 + 1);
+    let node = ringleader_core::types::NodeId(lost as u8 + 1);
+    until("the others notice", || {
+        let told = |other: &Node| {
+            std::iter::from_fn(|| other.next_event()).any(|event| event.event == Event::Forgetful { node })
+        };
+        group.nodes.iter().any(told).then_some(())
+    });
+    until("a commit by the two that are left", || {
+        let leader = group.nodes.iter().find(|node| node.status().role == Role::Leader)?;
+        commit(&mut leader.handle(), b"without it")
+    });
+    let status = back.status();
+    assert!(!status.formed && status.role == Role::Follower, "{status:?}");
+    assert!(applied.lock().unwrap().is_empty());
+}
