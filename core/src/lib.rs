@@ -22,6 +22,7 @@ mod mailbox;
 pub mod mem;
 pub mod membership;
 pub mod options;
+pub mod planted;
 pub mod proposer;
 pub mod quorum;
 pub mod replica;
