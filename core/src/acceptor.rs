@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::mailbox::{Outbox, Route};
 use crate::mem::{Areas, Memory, full};
 use crate::options::Identity;
+use crate::planted::{self, Bug};
 use crate::request::{Answer, Ask, Request};
 use crate::table::Table;
 use crate::timing::Timing;
@@ -226,7 +227,9 @@ impl Acceptor {
         match request.ask {
             Ask::Vote { last } => {
                 let behind = request.term < self.promise.term()
-                    || request.term == self.promise.term() && self.promise.node() != request.from;
+                    || request.term == self.promise.term()
+                        && self.promise.node() != request.from
+                        && !planted::is(Bug::DoubleVote);
                 if behind {
                     return self.answer(&request, verdict::BEHIND);
                 }
@@ -235,6 +238,12 @@ impl Acceptor {
                 }
                 if last.is_some_and(|last| last < self.walker.lower_bound().rank()) {
                     return self.answer(&request, verdict::OLDER);
+                }
+                if planted::is(Bug::VoteWaitsForArming)
+                    && request.from != self.me.node
+                    && !self.inbound[request.from].can_grant()
+                {
+                    return;
                 }
             }
             Ask::Access => {
@@ -287,7 +296,9 @@ impl Acceptor {
     /// Carries the operation on as far as it goes now.
     fn proceed<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         if let Operation::Fencing { request, judged, since } = self.operation {
-            if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write()) {
+            if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write())
+                && !planted::is(Bug::PromiseBeforeFence)
+            {
                 if on.now.since(since) > self.timing.fence_limit_ns {
                     on.events.push(Event::Abort { writer: writer.peer() });
                 }
@@ -300,23 +311,31 @@ impl Acceptor {
             if let Ask::Vote { .. } = request.ask
                 && now != judged
                 && !beat::is_yielding(&now, self.promise)
+                && !planted::is(Bug::NoSecondLook)
             {
                 self.operation = Operation::Idle;
                 self.walker.handle_fence();
                 return self.answer(&request, verdict::LEASE);
             }
-            self.walker.handle_fence();
+            if !planted::is(Bug::WalkBeforeFence) {
+                self.walker.handle_fence();
+            }
             self.operation = Operation::Walking { request };
         }
         if let Operation::Walking { request } = self.operation {
-            self.look_at_beat(on);
-            self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
-            if !self.walker.is_done() {
-                return;
+            if !planted::is(Bug::WalkBeforeFence) {
+                self.look_at_beat(on);
+                self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
+                if !self.walker.is_done() {
+                    return;
+                }
             }
             self.operation = Operation::Idle;
-            let older =
-                matches!(request.ask, Ask::Vote { last: Some(last) } if last < self.walker.cursor().rank());
+            let older = matches!(request.ask, Ask::Vote { last: Some(last) } if last < self.walker.cursor().rank())
+                && !planted::is(Bug::NoOlderCheck);
+            if older && planted::is(Bug::RefusalThatPromises) {
+                self.promise = request.promise();
+            }
             if older { self.answer(&request, verdict::OLDER) } else { self.promise_to(on, &request) }
         }
     }
@@ -382,7 +401,7 @@ impl Acceptor {
 
     /// Writes the own beat line, if this node's own proposer may write.
     pub(crate) fn beat_local<M: Memory>(&mut self, areas: &Areas<M>, beat: &BeatLine, version: u32) -> bool {
-        if self.writer != self.me.node {
+        if self.writer != self.me.node && !planted::is(Bug::BeatsOutsideFence) {
             return false;
         }
         beat.write(&areas.log, log::BEAT, version);

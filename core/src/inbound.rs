@@ -4,6 +4,7 @@
 //! a former life's retransmission would be acknowledged without being carried out.
 
 use crate::layout::{RequestLine, qp};
+use crate::planted::{self, Bug};
 use crate::types::{Boot, Epoch, Instant, NodeId};
 use crate::verb::{Class, Completion, RequestId, Status, Verb};
 
@@ -162,10 +163,10 @@ impl Inbound {
             State::Closed => {
                 if let Some(shown) = self.shown
                     && shown.boot == boot
-                    && !shown.ready
                     // Never before the peer's end is known closed in the epoch before. A peer that never opened that
                     // one takes it for closed when it is shown fenced.
-                    && (shown.epoch >= self.epoch || self.armed_for != boot)
+                    && (!shown.ready && (shown.epoch >= self.epoch || self.armed_for != boot)
+                        || planted::is(Bug::ArmBeforeClosed))
                 {
                     self.epoch = Epoch(self.epoch.0 + 1);
                     self.armed_for = boot;

@@ -15,6 +15,7 @@ use crate::mailbox::Inbox;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::options::{Identity, Options, OptionsError};
+use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
 use crate::proposer::{Proposer, Role, Work};
 use crate::table::Table;
@@ -518,7 +519,8 @@ impl<M: Memory> Replica<M> {
             high = high.max(Position(beat.matched));
         }
         let inflight = u64::from(self.timing.inflight).min(self.me.ring_len / 8);
-        let base = (high.0.saturating_add(inflight + self.me.max_entry)).saturating_sub(self.me.ring_len);
+        let above = if planted::is(Bug::BaseFromEnd) { 0 } else { inflight + self.me.max_entry };
+        let base = (high.0.saturating_add(above)).saturating_sub(self.me.ring_len);
         self.base = self.base.max(Position(base));
     }
 
