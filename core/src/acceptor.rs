@@ -242,6 +242,7 @@ impl Acceptor {
                 if planted::is(Bug::VoteWaitsForArming)
                     && request.from != self.me.node
                     && !self.inbound[request.from].can_grant()
+                    && !self.inbound[request.from].is_granted()
                 {
                     return;
                 }

@@ -136,7 +136,8 @@ impl Proposer {
         self.lead.limit = Position(0);
         let peer = &mut self.peers[node];
         peer.sent = start;
-        peer.matched = if planted::is(Bug::EarlierEpochCounted) { peer.matched.max(start) } else { start };
+        let earlier = if planted::is(Bug::EarlierEpochCounted) { peer.matched } else { start };
+        peer.matched = start.max(earlier.min(self.lead.end.position));
         peer.beaten = start;
         peer.holds_since = None;
         peer.beat_due = true;
