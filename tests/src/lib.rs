@@ -18,4 +18,6 @@ mod storm;
 pub mod story;
 pub mod summary;
 pub mod trace;
+#[cfg(feature = "marks")]
+pub mod transitions;
 pub mod view;

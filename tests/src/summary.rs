@@ -78,6 +78,12 @@ pub struct Summary {
     seed_us_max: u64,
     seconds: f64,
     interrupted: bool,
+    /// What the core did, by machine.
+    #[cfg(feature = "marks")]
+    transitions: Vec<crate::transitions::Transition>,
+    /// What it never did, and could have.
+    #[cfg(feature = "marks")]
+    never_reached: Vec<String>,
     /// The story of the first violation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
@@ -121,6 +127,8 @@ impl Sum {
     pub fn summary(mut self, seconds: f64, interrupted: bool) -> Summary {
         self.run_us.sort_unstable();
         self.recovery_ns.sort_unstable();
+        #[cfg(feature = "marks")]
+        let transitions = crate::transitions::all();
         let middle = |sorted: &[u64]| sorted.get(sorted.len() / 2).copied().unwrap_or(0);
         let last = |sorted: &[u64]| sorted.last().copied().unwrap_or(0);
         Summary {
@@ -140,6 +148,10 @@ impl Sum {
             seed_us_max: last(&self.run_us),
             seconds,
             interrupted,
+            #[cfg(feature = "marks")]
+            never_reached: crate::transitions::never_reached(&transitions),
+            #[cfg(feature = "marks")]
+            transitions,
             trace: Vec::new(),
         }
     }
@@ -181,6 +193,8 @@ impl fmt::Display for Summary {
         let faults = self.faults.list().map(|(name, count)| format!("{} {count}", name.replace('_', " ")));
         writeln!(f, "faults: {}", list(faults))?;
         writeln!(f, "events: {}", list(self.events.iter().map(|(name, count)| format!("{name} {count}"))))?;
+        #[cfg(feature = "marks")]
+        write_transitions(f, &self.transitions, &self.never_reached)?;
         for found in &self.violations {
             writeln!(
                 f,
@@ -190,6 +204,30 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
+}
+
+/// A line a machine, with what it did and how often; then what was never reached, one a line.
+#[cfg(feature = "marks")]
+fn write_transitions(
+    f: &mut fmt::Formatter<'_>,
+    all: &[crate::transitions::Transition],
+    never: &[String],
+) -> fmt::Result {
+    for of in all.chunk_by(|one, next| one.machine == next.machine) {
+        writeln!(f, "transitions of the {}:", of[0].machine)?;
+        for one in of.iter().filter(|one| one.count > 0) {
+            writeln!(f, "{:>12}  {}", one.count, one.text)?;
+        }
+    }
+    for one in all.iter().filter(|one| one.count == 0) {
+        if let Some(why) = one.unreachable {
+            writeln!(f, "not reached, and cannot be here: {}: {} ({why})", one.machine, one.text)?;
+        }
+    }
+    for one in never {
+        writeln!(f, "NEVER REACHED: {one}")?;
+    }
+    Ok(())
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {
