@@ -12,6 +12,7 @@ use crate::layout::{
 };
 use crate::link::Link;
 use crate::mailbox::{Outbox, Route};
+use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory, full};
 use crate::options::Identity;
 use crate::planted::{self, Bug};
@@ -191,9 +192,11 @@ impl Acceptor {
         let answered = &self.answered[request.from];
         if answered.boot == request.boot {
             if request.sequence < answered.sequence {
+                mark(mark::Acceptor::Dropped);
                 return;
             }
             if request.sequence == answered.sequence && !answered.void {
+                mark(mark::Acceptor::Repeated);
                 self.answers[request.from].say_again();
                 return;
             }
@@ -205,12 +208,14 @@ impl Acceptor {
         match busy {
             Some(current) if current == request => {}
             Some(_) => {
-                if self
-                    .pending
-                    .is_none_or(|pending| pending.from == request.from || request.weight() > pending.weight())
-                {
-                    self.pending = Some(request);
-                }
+                mark(match self.pending {
+                    None => mark::Acceptor::PendingKept,
+                    Some(pending) if pending.from == request.from || request.weight() > pending.weight() => {
+                        mark::Acceptor::PendingReplaced
+                    }
+                    Some(_) => return mark(mark::Acceptor::PendingDropped),
+                });
+                self.pending = Some(request);
             }
             None => self.judge(on, request),
         }
@@ -231,13 +236,13 @@ impl Acceptor {
                         && self.promise.node() != request.from
                         && !planted::is(Bug::DoubleVote);
                 if behind {
-                    return self.answer(&request, verdict::BEHIND);
+                    return self.refuse(&request, verdict::BEHIND, mark::Acceptor::RefusedBehind);
                 }
                 if self.lease_holds(on.now) {
-                    return self.answer(&request, verdict::LEASE);
+                    return self.refuse(&request, verdict::LEASE, mark::Acceptor::RefusedLease);
                 }
                 if last.is_some_and(|last| last < self.walker.lower_bound().rank()) {
-                    return self.answer(&request, verdict::OLDER);
+                    return self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedOlder);
                 }
                 if planted::is(Bug::VoteWaitsForArming)
                     && request.from != self.me.node
@@ -249,11 +254,15 @@ impl Acceptor {
             }
             Ask::Access => {
                 if request.term < self.promise.term() {
-                    return self.answer(&request, verdict::BEHIND);
+                    return self.refuse(&request, verdict::BEHIND, mark::Acceptor::RefusedBehind);
                 }
             }
         }
         self.fence_writer(on);
+        mark(match request.ask {
+            Ask::Vote { .. } => mark::Acceptor::FencingForVote,
+            Ask::Access => mark::Acceptor::FencingForAccess,
+        });
         self.operation = Operation::Fencing { request, judged, since: on.now };
         self.proceed(on);
     }
@@ -274,13 +283,18 @@ impl Acceptor {
     fn fence_writer<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         if self.grant_due {
             // Promised, not granted yet, and now it will not be: the same request, repeated, is judged anew.
+            mark(mark::Acceptor::PromiseVoided);
             self.answered[self.promise.node()].void = true;
             self.grant_due = false;
         }
         for inbound in self.inbound.iter_mut() {
             if inbound.may_write() {
+                mark(mark::Inbound::GrantedFenced);
                 inbound.fence();
             }
+        }
+        if self.writer != NodeId::NOBODY {
+            mark(mark::Acceptor::WriterFenced);
         }
         self.release_writer();
         self.publish(on);
@@ -301,6 +315,7 @@ impl Acceptor {
                 && !planted::is(Bug::PromiseBeforeFence)
             {
                 if on.now.since(since) > self.timing.fence_limit_ns {
+                    mark(mark::Acceptor::Abort);
                     on.events.push(Event::Abort { writer: writer.peer() });
                 }
                 return;
@@ -316,11 +331,12 @@ impl Acceptor {
             {
                 self.operation = Operation::Idle;
                 self.walker.handle_fence();
-                return self.answer(&request, verdict::LEASE);
+                return self.refuse(&request, verdict::LEASE, mark::Acceptor::RefusedBySecondLook);
             }
             if !planted::is(Bug::WalkBeforeFence) {
                 self.walker.handle_fence();
             }
+            mark(mark::Acceptor::Walking);
             self.operation = Operation::Walking { request };
         }
         if let Operation::Walking { request } = self.operation {
@@ -337,7 +353,11 @@ impl Acceptor {
             if older && planted::is(Bug::RefusalThatPromises) {
                 self.promise = request.promise();
             }
-            if older { self.answer(&request, verdict::OLDER) } else { self.promise_to(on, &request) }
+            if older {
+                self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedAfterWalk);
+            } else {
+                self.promise_to(on, &request);
+            }
         }
     }
 
@@ -350,6 +370,11 @@ impl Acceptor {
         self.granted_at = Some(on.now);
         self.detector.handle_heard(on.now);
         self.grant_due = true;
+        mark(match request.from == self.me.node {
+            true => mark::Acceptor::GrantedOwn,
+            false if self.inbound[request.from].can_grant() => mark::Acceptor::PromisedArmed,
+            false => mark::Acceptor::PromisedUnarmed,
+        });
         self.publish(on);
         full();
         self.answer(request, verdict::GRANTED);
@@ -366,6 +391,12 @@ impl Acceptor {
         self.walker.handle_grant();
         self.revision += 1;
         self.publish(on);
+    }
+
+    /// A refusal changes nothing.
+    fn refuse(&mut self, request: &Request, verdict: u8, why: mark::Acceptor) {
+        mark(why);
+        self.answer(request, verdict);
     }
 
     fn answer(&mut self, request: &Request, verdict: u8) {
@@ -438,6 +469,7 @@ impl Acceptor {
         }
         if self.operation == Operation::Idle {
             if let Some(request) = self.pending.take() {
+                mark(mark::Acceptor::PendingJudged);
                 self.handle_request(on, request);
             } else {
                 self.grant_when_armed();
@@ -468,6 +500,7 @@ impl Acceptor {
     fn drop_lost_writer<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         let writer = self.writer;
         if writer != NodeId::NOBODY && writer != self.me.node && !self.inbound[writer].is_granted() {
+            mark(mark::Acceptor::WriterLost);
             self.release_writer();
             self.publish(on);
         }
@@ -492,7 +525,10 @@ impl Acceptor {
             self.revision += 1;
         }
         match change {
-            Change::Granted => self.give_grant(on, peer),
+            Change::Granted => {
+                mark(mark::Acceptor::Granted);
+                self.give_grant(on, peer);
+            }
             Change::Fenced => match self.operation {
                 Operation::Idle => {
                     self.drop_lost_writer(on);

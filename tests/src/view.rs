@@ -26,6 +26,8 @@ pub struct Seen {
     pub group: u128,
     /// It leads.
     pub leads: bool,
+    /// It asks for votes.
+    pub stands: bool,
     /// Highest grant, and to whom.
     pub promise: Promise,
     /// Whom it takes for the leader.
@@ -83,6 +85,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
         formed: status.group != 0,
         group: status.group,
         leads: status.role == Role::Leader,
+        stands: status.role == Role::Candidate,
         promise: status.promise,
         leader: status.leader,
         end: status.end.position,

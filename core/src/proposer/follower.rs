@@ -31,7 +31,7 @@ impl Proposer {
                 FollowerState::Down if self.peers[node].formed => {
                     // Whatever was asked before belongs to an older life of the way there.
                     self.peers[node].ask_nothing();
-                    self.peers[node].state = FollowerState::Asking;
+                    self.peers[node].turn(FollowerState::Asking);
                 }
                 FollowerState::Asking => self.ask(on, node),
                 FollowerState::Preparing => self.prepare(on, node),
@@ -80,7 +80,7 @@ impl Proposer {
         peer.applied = answer.applied.min(at.position);
         peer.walk = at;
         peer.start = at.position;
-        peer.state = FollowerState::Preparing;
+        peer.turn(FollowerState::Preparing);
         self.prepare(on, node);
     }
 
@@ -141,7 +141,7 @@ impl Proposer {
         peer.beaten = start;
         peer.holds_since = None;
         peer.beat_due = true;
-        peer.state = FollowerState::Window;
+        peer.turn(FollowerState::Window);
     }
 
     /// Remembers where the stream jumps to the next lap.
@@ -153,7 +153,7 @@ impl Proposer {
     }
 
     fn leave_behind<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
-        self.peers[node].state = FollowerState::Behind;
+        self.peers[node].turn(FollowerState::Behind);
         on.events.push(Event::Behind { node });
     }
 
@@ -164,7 +164,7 @@ impl Proposer {
         let armed = !planted::is(Bug::BrokenWaitsForArming) || peer.outbound.is_ready();
         if watch.line().is_some_and(|_| watch.read_at() >= peer.broken_at) && armed {
             // A higher promise would have ended this leadership when it was read.
-            peer.state = FollowerState::Asking;
+            peer.turn(FollowerState::Asking);
             let sequence = self.next_sequence();
             self.peers[node].ask_access(on.now, sequence, self.lead.term);
         } else {
@@ -177,7 +177,7 @@ impl Proposer {
         let peer = &mut self.peers[node];
         if peer.outbound.is_closed() {
             peer.ask_nothing();
-            peer.state = FollowerState::Asking;
+            peer.turn(FollowerState::Asking);
         }
     }
 
@@ -188,7 +188,7 @@ impl Proposer {
             if on.acceptor.writer() != own && planted::is(Bug::OwnCopyWithoutGrant) {
                 self.peers[own].matched = self.lead.end.position;
             } else if on.acceptor.writer() != own {
-                self.peers[own].state = FollowerState::Asking;
+                self.peers[own].turn(FollowerState::Asking);
                 self.peers[own].ask_nothing();
             }
             return;
@@ -205,7 +205,7 @@ impl Proposer {
             let peer = &mut self.peers[own];
             peer.sent = answer.last.position.min(self.lead.end.position);
             peer.matched = peer.sent;
-            peer.state = FollowerState::Window;
+            peer.turn(FollowerState::Window);
             self.lead.limit = Position(0);
         } else {
             self.peers[own].ask_nothing();
@@ -232,7 +232,7 @@ impl Proposer {
         }
         let peer: &mut Peer = &mut self.peers[node];
         peer.outbound.close();
-        peer.state = FollowerState::LetGo;
+        peer.turn(FollowerState::LetGo);
         true
     }
 }

@@ -3,6 +3,7 @@
 use crate::entry::{Kind, peek};
 use crate::event::{Event, GiveUp};
 use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
+use crate::mark::{self, mark};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
 use crate::planted::{self, Bug};
@@ -99,7 +100,7 @@ impl Proposer {
             peer.beat_done = None;
             peer.beat_due = true;
             peer.holds_since = None;
-            peer.state = if node == self.me.node {
+            let state = if node == self.me.node {
                 peer.sent = last.position;
                 peer.matched = last.position;
                 FollowerState::Window
@@ -108,10 +109,11 @@ impl Proposer {
             } else {
                 FollowerState::Down
             };
+            peer.turn(state);
             // Requests of an earlier leadership still read the staging ring: it is reused when they are drained.
             if node != self.me.node && peer.flights.oldest_source().is_some() {
                 peer.outbound.close();
-                peer.state = FollowerState::Broken;
+                peer.turn(FollowerState::Broken);
                 peer.broken_at = on.now;
             }
         }
@@ -129,6 +131,7 @@ impl Proposer {
             && self.counting(on).count() >= majority(on.configuration.voters())
             && let Ok(end) = self.stage(on, Kind::NO_OP, b"")
         {
+            mark(mark::Leader::Started);
             self.lead.first_end = end.position;
             self.lead.started = true;
         }
@@ -192,6 +195,7 @@ impl Proposer {
         let stuck = !self.lead.has_committed()
             && on.now.since(self.lead.elected_at) >= self.timing.quorum_lost_ns.saturating_mul(2);
         if lost || stuck {
+            mark(if lost { mark::Leader::GaveUpQuorumLost } else { mark::Leader::GaveUpStuck });
             self.give_up(on, GiveUp::QuorumLost);
         }
     }
@@ -231,6 +235,9 @@ impl Proposer {
             }
         }
         if self.lead.committed.position > before {
+            if before == self.lead.own_start.position {
+                mark(mark::Leader::Committed);
+            }
             // The leader line first, then the application, then the followers: their beats are made when asked for.
             self.write_leader_line(on, self.lead.term);
         }
@@ -303,6 +310,11 @@ impl Proposer {
         if let Some(event) = self.poll_commit() {
             on.events.push(event);
         }
+        match reason {
+            GiveUp::HigherPromise => mark(mark::Leader::GaveUpHigherPromise),
+            GiveUp::OwnAcceptor => mark(mark::Leader::GaveUpOwnAcceptor),
+            GiveUp::QuorumLost | GiveUp::Asked => {}
+        }
         self.write_leader_line(on, Term(0));
         let term = self.lead.term;
         self.report(on.events, Event::GaveUp { term, reason });
@@ -327,13 +339,14 @@ impl Proposer {
         };
         let followed = self.counting(on).filter(heard).count() >= majority(on.configuration.voters());
         let own = on.acceptor.promise() == Promise::new(self.lead.term, self.me.node);
+        mark(mark::Leader::Follows);
         self.role = Role::Follower;
         for peer in self.peers.iter_mut() {
-            peer.state = FollowerState::Down;
+            peer.turn(FollowerState::Down);
             peer.beat_due = false;
         }
         if self.lead.campaign && followed && own {
-            self.start_campaign(on);
+            self.start_campaign(on, mark::Candidate::StandsAgain);
         }
     }
 }

@@ -107,6 +107,11 @@ macro_rules! counts {
             pub fn add(&mut self, other: &Faults) {
                 $(self.$name += other.$name;)*
             }
+
+            /// Each kind by its name.
+            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
         }
     };
 }
