@@ -20,7 +20,7 @@ use ringleader_tests::run::{Outcome, quiet_panics, run};
 #[derive(Parser)]
 #[command(name = "planted", version)]
 struct Args {
-    /// Plant only this bug (may be given several times); `--list` names all
+    /// Plant only this bug, or `none` (may be given several times); `--list` names all
     #[arg(long = "bug", value_name = "NAME", value_parser = bug_of)]
     bugs: Vec<Bug>,
     /// Seeds to look through for each bug; each is run as every schedule
@@ -128,8 +128,10 @@ fn main() -> ExitCode {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).expect("a signal that can be handled");
     }
-    let mut bugs = vec![Bug::None];
-    bugs.extend(if args.bugs.is_empty() { Bug::ALL.to_vec() } else { args.bugs.clone() });
+    let bugs = match &args.bugs[..] {
+        [] => [&[Bug::None], Bug::ALL].concat(),
+        some => some.to_vec(),
+    };
     if !args.json {
         println!("{:<26}  {:<34}  {:>5}  {:>7}", "bug", "found by", "seeds", "seconds");
     }
