@@ -16,9 +16,10 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     plan.nodes = 5;
     plan.propose_ppm = 0;
     // Nobody loses patience with a WRITE that does not come back before the story is told.
-    let patience_ns = 40 * plan.timing.suspect_after_ns;
+    let patience_ns = 20 * plan.timing.suspect_after_ns;
     plan.bound_ns += 2 * (patience_ns - plan.timing.quorum_lost_ns);
     plan.timing.quorum_lost_ns = patience_ns;
+    plan.weather.timeout_ns = patience_ns;
     tell(plan, keep_trace, |story| {
         let beat = story.cluster.plan.timing.beat_ns;
         let first = story.group()?;
@@ -49,6 +50,11 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
         })?;
         let between = story.moment(2 * beat);
         story.pass(between)?;
+        // From here on the one apart hears of nothing, so that nothing of what is on its way to it is given up.
+        story.cut(first, apart, true);
+        for id in rest.iter().filter(|id| **id != second) {
+            story.cluster.slow(*id, 40, 3 * story.cluster.plan.timing.suspect_after_ns);
+        }
         story.pause(second, 10 * patience_ns);
         let third = story.leader_but(second)?;
         story.propose(third, 2, 500);

@@ -25,10 +25,11 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
         if !story.cluster.member(leader).seen.leads {
             return Err(Ended::Untold);
         }
-        // Its next entry gets into its own log, and to nobody else.
-        for peer in story.cluster.ids().filter(|id| *id != leader).collect::<Vec<NodeId>>() {
-            story.cluster.fabric.break_pipe(PipeId { from: leader, to: peer, plane: Plane::Log });
-        }
+        // Its next entry gets into its own log, to one follower not at all, and to the other one late.
+        let others: Vec<NodeId> = story.cluster.ids().filter(|id| *id != leader).collect();
+        let (older, late) = (others[0], others[1]);
+        story.cluster.fabric.break_pipe(PipeId { from: leader, to: older, plane: Plane::Log });
+        story.cluster.fabric.slow_landings(leader, 4 * suspect);
         if !story.cluster.propose(leader, 100) {
             return Err(Ended::Untold);
         }
@@ -37,13 +38,14 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
             seen.followers[leader.slot()].matched == seen.end
         })?;
         story.pause(leader, u64::MAX);
-        let candidate = story.candidate()?;
-        let third = story.cluster.ids().find(|id| *id != leader && *id != candidate).ok_or(Ended::Untold)?;
-        story.cut(candidate, third, true);
-        story.pause(third, 3 * suspect);
+        if story.candidate()? != older {
+            return Err(Ended::Untold);
+        }
+        story.cut(older, late, true);
+        story.pause(late, 3 * suspect);
         // The request gets to the leader, and what the candidate promised itself does not.
-        story.until(|cluster| asks(cluster, candidate, leader))?;
-        story.cluster.fabric.cut(candidate, leader, true);
+        story.until(|cluster| asks(cluster, older, leader))?;
+        story.cluster.fabric.cut(older, leader, true);
         story.cluster.resume(leader);
         for _ in 0..20 {
             story.propose(leader, 1, 200);
