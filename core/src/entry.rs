@@ -159,7 +159,7 @@ pub fn judge<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<
     }
     let (header, tail, slot) = header_and_tail(area, ring_len, at)?;
     let chain = chain_of_live(area, start, at.chain, &header);
-    if tail as u32 != chain {
+    if tail as u32 != chain && !planted::is(Bug::CrcNotChecked) {
         return Err(End::Chain);
     }
     Ok(header.valid(slot, chain, ring_len, at))

@@ -258,13 +258,15 @@ impl Watch {
             let mut entry = history::read(&member.home.log, self.ring_len, &at)
                 .or_else(|_| history::read(&member.home.staging, self.ring_len, &at))
                 .map_err(|end| {
-                    Violation::new(
+                    let unfit = |area| log_order::unfit(area, self.ring_len, &at);
+                    let other = unfit(&member.home.log).or_else(|| unfit(&member.home.staging));
+                    other.unwrap_or(Violation::new(
                         5,
                         format!(
                             "node {} takes all up to {to} for committed, and has no valid entry at {} ({end:?})",
                             member.id, at.position
                         ),
-                    )
+                    ))
                 })?;
             entry.by = by;
             log_order::check(&at, &entry)?;
