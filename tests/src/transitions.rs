@@ -48,8 +48,14 @@ const FOLLOWER: &[(FollowerState, FollowerState, &str)] = &[
 
 /// Transitions that no run of the simulator reaches, and why.
 const UNREACHABLE: &[(&str, &str)] = &[
-    ("candidate: asking the own acceptor -> ended: terms are exhausted", "2^56 terms: only a damaged line leads here"),
-    ("walker: confirmed -> damaged", "needs a writer that keeps to no protocol: a unit test of the walker does it"),
+    (
+        "candidate: asking the own acceptor -> ended: terms are exhausted",
+        "2^56 terms: only a damaged line leads here",
+    ),
+    (
+        "walker: confirmed -> damaged",
+        "needs a writer that keeps to no protocol: a unit test of the walker does it",
+    ),
     ("applier: stuck: the kind", "needs an entry of a newer version: a test of the core does it"),
     ("applier: stuck: what is committed", "needs damaged memory: a test of the core does it"),
     ("applier: stuck: the log is damaged", "needs damaged memory: a test of the core does it"),
