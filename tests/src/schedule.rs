@@ -154,6 +154,8 @@ impl Plan {
         plan.losses = rng.pick(&[Losses::MajorityFits, Losses::MajorityFits, Losses::Any]);
         plan.weather.ack_lost_ppm = rng.pick(&[0, 0, 0, 500, 5_000]);
         plan.weather.step_fails_ppm = rng.pick(&[0, 0, 0, 20_000, 200_000]);
+        plan.weather.state_tail_ppm = rng.pick(&[0, 0, 0, 20_000, 200_000]);
+        plan.weather.state_tail_ns = suspect * rng.within((1, 10));
         if rng.chance(100_000) {
             // Fences that do not end in time: whoever waits for one must end itself.
             plan.timing.fence_limit_ns = 3 * suspect;

@@ -4,6 +4,8 @@
 
 mod fence_beat_vote;
 mod let_go_returns;
+mod older_candidate;
+mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
 
@@ -24,6 +26,8 @@ pub const ALL: &[Directed] = &[
     Directed { name: "takeover_election", run: takeover_election::run },
     Directed { name: "takeover_wrap", run: takeover_wrap::run },
     Directed { name: "let_go_returns", run: let_go_returns::run },
+    Directed { name: "older_candidate", run: older_candidate::run },
+    Directed { name: "stands_again", run: stands_again::run },
 ];
 
 /// The one of that name.

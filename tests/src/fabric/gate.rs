@@ -16,7 +16,7 @@ impl Fabric {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.push_back(verb);
         if gate.steps.len() == 1 {
-            let after = self.rng.within(self.weather.state_ns);
+            let after = self.step_ns();
             self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
         }
     }
@@ -35,6 +35,17 @@ impl Fabric {
         self.next_gate_step(acceptor, peer, home_life);
     }
 
+    /// How long the next change of a queue pair's state takes.
+    pub(super) fn step_ns(&mut self) -> u64 {
+        let tail = if self.rng.chance(self.weather.state_tail_ppm) {
+            self.faults.slow_steps += 1;
+            self.rng.below(self.weather.state_tail_ns)
+        } else {
+            0
+        };
+        self.rng.within(self.weather.state_ns) + tail
+    }
+
     /// Whether a queue pair's state cannot be changed this time: the poster hears of it, and nothing else happens.
     pub(super) fn step_fails(&mut self, node: NodeId, id: RequestId) -> bool {
         let fails = self.rng.chance(self.weather.step_fails_ppm);
@@ -49,7 +60,7 @@ impl Fabric {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.pop_front();
         if !gate.steps.is_empty() {
-            let after = self.rng.within(self.weather.state_ns);
+            let after = self.step_ns();
             self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
         }
     }

@@ -228,7 +228,7 @@ impl Fabric {
         let pipe = self.pipe_mut(id);
         pipe.steps.push_back(verb);
         if pipe.steps.len() == 1 {
-            let after = self.rng.within(self.weather.state_ns);
+            let after = self.step_ns();
             self.schedule(after, Happening::PipeStep { pipe: id, home_life });
         }
     }
@@ -272,7 +272,7 @@ impl Fabric {
         let pipe = self.pipe_mut(id);
         pipe.steps.pop_front();
         if !pipe.steps.is_empty() {
-            let after = self.rng.within(self.weather.state_ns);
+            let after = self.step_ns();
             self.schedule(after, Happening::PipeStep { pipe: id, home_life });
         }
     }

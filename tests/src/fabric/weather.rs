@@ -48,6 +48,10 @@ pub struct Weather {
     pub resend_ns: u64,
     /// Connect, Open, Close, Arm and Grant take this long.
     pub state_ns: (u64, u64),
+    /// One of these takes up to `state_tail_ns` longer.
+    pub state_tail_ppm: u32,
+    /// Longest extra delay of one of these.
+    pub state_tail_ns: u64,
     /// Open, Close, Arm, Grant and Fence fail.
     pub step_fails_ppm: u32,
     /// A fence takes at least this long.
@@ -89,6 +93,8 @@ impl Weather {
             timeout_ns,
             resend_ns: timeout_ns / 7,
             state_ns: (latency_ns, latency_ns * 4),
+            state_tail_ppm: 0,
+            state_tail_ns: 0,
             step_fails_ppm: 0,
             fence_ns: (latency_ns, latency_ns * 8),
             fence_tail_ppm: 0,
@@ -165,6 +171,8 @@ counts! {
     false_successes,
     /// Queue pairs broken.
     broken_queue_pairs,
+    /// Queue pairs whose state took long to change.
+    slow_steps,
     /// Queue pairs whose state could not be changed.
     failed_steps,
     /// Peers connected once more.
