@@ -1,17 +1,20 @@
 //! What must hold in every run (protocol.md, section 14), one file each, checked after every step of any node.
 //!
-//! Invariants 13 (no sequence of entries fills a ring for ever) and 14 (all is well soon after faults stop) are about
-//! what happens in the end: `liveness` judges them. 7, 9 and 10 belong to reads, learners and journals.
+//! 13 and 14 are about what happens in the end, `linearizability` about what clients were told; both are judged when a run is
+//! over. Of 9 the half about learners, and all of 7 and 10, wait for learners, reads and journals in the core.
 
 pub mod acknowledged;
 pub mod base;
 pub mod committed_prefixes;
+pub mod incarnations;
 pub mod leader_completeness;
+pub mod linearizability;
 pub mod liveness;
 pub mod log_order;
 pub mod matched_bytes;
 pub mod one_leader;
 pub mod points;
+pub mod ring_full;
 pub mod votes;
 
 use std::fmt;
@@ -71,6 +74,7 @@ pub struct Watch {
     votes: votes::Votes,
     matched: matched_bytes::MatchedBytes,
     base: base::Base,
+    incarnations: incarnations::Incarnations,
 }
 
 impl Watch {
@@ -88,6 +92,7 @@ impl Watch {
             votes: Default::default(),
             matched: Default::default(),
             base: Default::default(),
+            incarnations: Default::default(),
         }
     }
 
@@ -100,8 +105,9 @@ impl Watch {
         client: &mut Client,
     ) -> Result<(), Violation> {
         let member = member(members, node);
+        self.incarnations.after_step(member)?;
         if member.life != 1 {
-            return self.stranger(member);
+            return Ok(());
         }
         self.votes.after_step(member, fabric, &self.leaders, &self.ids)?;
         self.leaders.after_step(member, fabric, &self.ids)?;
@@ -113,7 +119,14 @@ impl Watch {
         self.base.after_step(member)?;
         self.learn(member, members, member.seen.anchor.position, client)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
-        self.matched.after_step(member, members, &self.prefixes, &self.history, self.ring_len)
+        self.matched.after_step(
+            member,
+            members,
+            &self.prefixes,
+            &self.incarnations,
+            &self.history,
+            self.ring_len,
+        )
     }
 
     /// A node tells its host something.
@@ -128,6 +141,7 @@ impl Watch {
         match *event {
             Event::Elected { term } => {
                 self.leaders.elected(member, term)?;
+                self.incarnations.elected(member, term, members)?;
                 let compared = self.prefixes.compared(member);
                 self.completeness.elected(member, term, compared, &self.history, self.ring_len)
             }
@@ -135,6 +149,7 @@ impl Watch {
                 self.leaders.gave_up(node);
                 Ok(())
             }
+            Event::Behind { node: other } => self.base.left_behind(member, members, other),
             Event::Committed { term, index, position } => {
                 self.learn(member, members, position, client)?;
                 if self
@@ -176,6 +191,21 @@ impl Watch {
         self.leaders.posted(member, verb)?;
         self.votes.posted(member, verb)?;
         self.base.posted(member, verb, self.ring_len)
+    }
+
+    /// The run is over: what clients were told, and when, must fit the log.
+    pub fn end(&self, client: &Client) -> Result<(), Violation> {
+        let log: Vec<linearizability::Entry> = (1..=self.history.len() as u64)
+            .filter_map(|index| self.history.at(Index(index)))
+            .filter(|entry| entry.kind == ringleader_core::entry::Kind::PAYLOAD)
+            .map(|entry| linearizability::Entry {
+                index: entry.index,
+                term: entry.term,
+                number: entry.proposal,
+            })
+            .collect();
+        linearizability::judge(client.writes(), &[], &log)
+            .map_err(|what| Violation::new(6, format!("no order of operations fits: {what}")))
     }
 
     /// A node's process is gone.
@@ -236,17 +266,6 @@ impl Watch {
                 format!("node {} is in group {:x}, others in {group:x}", member.id, member.seen.group),
             )),
         }
-    }
-
-    /// A node that came back without its memory is kept out (protocol.md 10).
-    fn stranger(&self, member: &Member) -> Result<(), Violation> {
-        if member.seen.formed || member.seen.leads {
-            return Err(Violation::new(
-                8,
-                format!("node {} lost its memory and takes part again", member.id),
-            ));
-        }
-        Ok(())
     }
 }
 
