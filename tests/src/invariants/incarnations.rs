@@ -65,3 +65,29 @@ impl Incarnations {
         self.last[node.slot()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Home;
+    use crate::view::Seen;
+
+    fn member(id: u8, life: u32, promise: Promise) -> Member {
+        let home = Home::new(512 * 1024);
+        let seen = Seen { formed: life == 1, promise, ..Seen::default() };
+        Member { id: NodeId(id), life, alive: true, seen, first_home: home.clone(), home }
+    }
+
+    #[test]
+    fn promises_of_later_lives_make_no_majority() {
+        let promise = Promise::new(Term(3), NodeId(1));
+        let members = [member(1, 1, promise), member(2, 2, promise), member(3, 1, Promise::NONE)];
+        let mut incarnations = Incarnations::default();
+        assert!(incarnations.after_step(&members[0]).is_ok());
+        assert!(incarnations.after_step(&members[1]).is_err(), "it takes part again");
+        assert!(incarnations.elected(&members[0], Term(3), &members).is_err(), "one of three");
+        assert!(incarnations.after_step(&member(3, 1, promise)).is_ok());
+        assert!(incarnations.elected(&members[0], Term(3), &members).is_ok());
+        assert!(incarnations.elected(&members[0], Term(4), &members).is_err());
+    }
+}

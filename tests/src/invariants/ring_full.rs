@@ -32,3 +32,16 @@ impl RingFull {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lack_of_proposals_with_refusals_is_a_full_ring() {
+        let ring_full = RingFull::new(5);
+        assert!(ring_full.judge(5, true, "").is_ok());
+        assert!(ring_full.judge(9, false, "").is_ok());
+        assert_eq!(ring_full.judge(9, true, "").map_err(|found| found.invariant), Err(13));
+    }
+}
