@@ -9,6 +9,7 @@ use ringleader_core::types::{LogPoint, NodeId, Promise};
 
 use super::Violation;
 use super::committed_prefixes::CommittedPrefixes;
+use super::incarnations::Incarnations;
 use super::log_order;
 use crate::fabric::same;
 use crate::history::{self, History};
@@ -33,16 +34,18 @@ impl MatchedBytes {
         leader: &Member,
         members: &[Member],
         prefixes: &CommittedPrefixes,
+        incarnations: &Incarnations,
         history: &History,
         ring_len: u64,
     ) -> Result<(), Violation> {
         if !leader.seen.leads {
             return Ok(());
         }
-        for follower in members.iter().filter(|member| member.belongs()) {
+        // Also those that are gone: what they acknowledged stands in the memory of the life that counts.
+        for follower in members {
             let view = leader.seen.followers[follower.id.slot()];
             // A later leader may replace what was matched and never committed.
-            let superseded = follower.seen.promise.term() > leader.seen.promise.term();
+            let superseded = incarnations.promise(follower.id).term() > leader.seen.promise.term();
             if !view.in_window || superseded {
                 continue;
             }
@@ -88,7 +91,7 @@ fn step(
         )
     };
     let offset = entry::offset(ring_len, at.position);
-    let log = &follower.home.log;
+    let log = &follower.first_home.log;
     // What is committed may have left the leader's ring.
     if let Some(known) = history.at(at.index.next())
         && known.next.position <= matched
