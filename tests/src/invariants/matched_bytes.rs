@@ -5,7 +5,7 @@
 //! stands in that follower's log, byte for byte, whatever completion made it think so.
 
 use ringleader_core::entry;
-use ringleader_core::types::{LogPoint, NodeId, Promise};
+use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
 
 use super::Violation;
 use super::committed_prefixes::CommittedPrefixes;
@@ -19,11 +19,16 @@ use crate::view::Member;
 #[derive(Clone, Debug)]
 pub struct MatchedBytes {
     compared: Vec<(Promise, LogPoint)>,
+    /// What was matched when it was looked at last.
+    looked_at: Vec<Position>,
 }
 
 impl Default for MatchedBytes {
     fn default() -> MatchedBytes {
-        MatchedBytes { compared: vec![(Promise::NONE, LogPoint::default()); 16 * 16] }
+        MatchedBytes {
+            compared: vec![(Promise::NONE, LogPoint::default()); 16 * 16],
+            looked_at: vec![Position(0); 16 * 16],
+        }
     }
 }
 
@@ -49,7 +54,12 @@ impl MatchedBytes {
             if !view.in_window || superseded {
                 continue;
             }
-            let compared = &mut self.compared[leader.id.slot() * 16 + follower.id.slot()];
+            let pair = leader.id.slot() * 16 + follower.id.slot();
+            let compared = &mut self.compared[pair];
+            if compared.0 == leader.seen.promise && self.looked_at[pair] == view.matched {
+                continue;
+            }
+            self.looked_at[pair] = view.matched;
             if compared.0 != leader.seen.promise || compared.1.position > view.matched {
                 *compared = (leader.seen.promise, prefixes.compared(follower));
             }
