@@ -4,13 +4,14 @@ CARGO ?= cargo
 ARGS ?=
 SEEDS ?= 20000
 
-.PHONY: help demo test lint no-std sim acceptance bench doc setup
+.PHONY: help demo test lint no-std sim planted acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
 	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
-	@echo 'make test         lints, the no_std proof, all tests'
+	@echo 'make test         lints, the no_std proof, all tests, the planted bugs'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
+	@echo 'make planted      plants one bug after the other into the core and looks for each; ARGS="--bug NAME" for one'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -24,11 +25,13 @@ test: setup lint no-std
 	else \
 		$(CARGO) test --workspace; \
 	fi
+	@$(MAKE) --no-print-directory planted ARGS=
 
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	$(CARGO) clippy --package ringleader-core --no-default-features --quiet -- --deny warnings
+	$(CARGO) clippy --package ringleader-core --package ringleader-tests --features ringleader-tests/planted --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
 
 # Fails to compile once anything in the core brings std along.
@@ -38,6 +41,10 @@ no-std: setup
 
 sim: setup
 	$(CARGO) run --release --package ringleader-tests --bin sim -- --seeds $(SEEDS)
+
+# Built like the tests, whose dependencies it shares.
+planted: setup
+	$(CARGO) run --profile test --quiet --package ringleader-tests --features planted --bin planted -- $(ARGS)
 
 acceptance: setup
 	$(CARGO) build --release --package ringleader

@@ -15,6 +15,7 @@ use crate::mailbox::{Outbox, Route};
 use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory, full};
 use crate::options::Identity;
+use crate::planted::{self, Bug};
 use crate::request::{Answer, Ask, Request};
 use crate::table::Table;
 use crate::timing::Timing;
@@ -231,7 +232,9 @@ impl Acceptor {
         match request.ask {
             Ask::Vote { last } => {
                 let behind = request.term < self.promise.term()
-                    || request.term == self.promise.term() && self.promise.node() != request.from;
+                    || request.term == self.promise.term()
+                        && self.promise.node() != request.from
+                        && !planted::is(Bug::DoubleVote);
                 if behind {
                     return self.refuse(&request, verdict::BEHIND, mark::Acceptor::RefusedBehind);
                 }
@@ -240,6 +243,13 @@ impl Acceptor {
                 }
                 if last.is_some_and(|last| last < self.walker.lower_bound().rank()) {
                     return self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedOlder);
+                }
+                if planted::is(Bug::VoteWaitsForArming)
+                    && request.from != self.me.node
+                    && !self.inbound[request.from].can_grant()
+                    && !self.inbound[request.from].is_granted()
+                {
+                    return;
                 }
             }
             Ask::Access => {
@@ -301,7 +311,9 @@ impl Acceptor {
     /// Carries the operation on as far as it goes now.
     fn proceed<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         if let Operation::Fencing { request, judged, since } = self.operation {
-            if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write()) {
+            if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write())
+                && !planted::is(Bug::PromiseBeforeFence)
+            {
                 if on.now.since(since) > self.timing.fence_limit_ns {
                     mark(mark::Acceptor::Abort);
                     on.events.push(Event::Abort { writer: writer.peer() });
@@ -315,24 +327,32 @@ impl Acceptor {
             if let Ask::Vote { .. } = request.ask
                 && now != judged
                 && !beat::is_yielding(&now, self.promise)
+                && !planted::is(Bug::NoSecondLook)
             {
                 self.operation = Operation::Idle;
                 self.walker.handle_fence();
                 return self.refuse(&request, verdict::LEASE, mark::Acceptor::RefusedBySecondLook);
             }
-            self.walker.handle_fence();
+            if !planted::is(Bug::WalkBeforeFence) {
+                self.walker.handle_fence();
+            }
             mark(mark::Acceptor::Walking);
             self.operation = Operation::Walking { request };
         }
         if let Operation::Walking { request } = self.operation {
-            self.look_at_beat(on);
-            self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
-            if !self.walker.is_done() {
-                return;
+            if !planted::is(Bug::WalkBeforeFence) {
+                self.look_at_beat(on);
+                self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
+                if !self.walker.is_done() {
+                    return;
+                }
             }
             self.operation = Operation::Idle;
-            let older =
-                matches!(request.ask, Ask::Vote { last: Some(last) } if last < self.walker.cursor().rank());
+            let older = matches!(request.ask, Ask::Vote { last: Some(last) } if last < self.walker.cursor().rank())
+                && !planted::is(Bug::NoOlderCheck);
+            if older && planted::is(Bug::RefusalThatPromises) {
+                self.promise = request.promise();
+            }
             if older {
                 self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedAfterWalk);
             } else {
@@ -413,7 +433,7 @@ impl Acceptor {
 
     /// Writes the own beat line, if this node's own proposer may write.
     pub(crate) fn beat_local<M: Memory>(&mut self, areas: &Areas<M>, beat: &BeatLine, version: u32) -> bool {
-        if self.writer != self.me.node {
+        if self.writer != self.me.node && !planted::is(Bug::BeatsOutsideFence) {
             return false;
         }
         beat.write(&areas.log, log::BEAT, version);

@@ -5,6 +5,7 @@
 
 use crate::layout::{RequestLine, qp};
 use crate::mark::{self, mark};
+use crate::planted::{self, Bug};
 use crate::types::{Boot, Epoch, Instant, NodeId};
 use crate::verb::{Class, Completion, RequestId, Status, Verb};
 
@@ -168,10 +169,10 @@ impl Inbound {
             State::Closed => {
                 if let Some(shown) = self.shown
                     && shown.boot == boot
-                    && !shown.ready
                     // Never before the peer's end is known closed in the epoch before. A peer that never opened that
                     // one takes it for closed when it is shown fenced.
-                    && (shown.epoch >= self.epoch || self.armed_for != boot)
+                    && (!shown.ready && (shown.epoch >= self.epoch || self.armed_for != boot)
+                        || planted::is(Bug::ArmBeforeClosed))
                 {
                     self.epoch = Epoch(self.epoch.0 + 1);
                     self.armed_for = boot;

@@ -16,6 +16,7 @@ use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::options::{Identity, Options, OptionsError};
+use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
 use crate::proposer::{Proposer, Role, Work};
 use crate::table::Table;
@@ -519,7 +520,8 @@ impl<M: Memory> Replica<M> {
             high = high.max(Position(beat.matched));
         }
         let inflight = u64::from(self.timing.inflight).min(self.me.ring_len / 8);
-        let base = (high.0.saturating_add(inflight + self.me.max_entry)).saturating_sub(self.me.ring_len);
+        let above = if planted::is(Bug::BaseFromEnd) { 0 } else { inflight + self.me.max_entry };
+        let base = (high.0.saturating_add(above)).saturating_sub(self.me.ring_len);
         self.base = self.base.max(Position(base));
     }
 
@@ -531,7 +533,7 @@ impl<M: Memory> Replica<M> {
         let Some(lead) = self.proposer.leadership() else {
             return Err(ProposeError::NotLeader { leader: self.leader() });
         };
-        let (term, started) = (lead.term, lead.started);
+        let (term, started, behind) = (lead.term, lead.started, lead.end.index);
         if slot_len(payload.len()) > self.me.max_entry {
             return Err(ProposeError::TooLarge { max: max_payload(self.me.max_entry) });
         }
@@ -539,6 +541,7 @@ impl<M: Memory> Replica<M> {
             return Err(ProposeError::Full);
         }
         match self.proposer.stage(&work!(self), Kind::PAYLOAD, payload) {
+            Ok(_) if planted::is(Bug::TicketOfThePad) => Ok(Ticket { term, index: behind.next() }),
             Ok(end) => Ok(Ticket { term, index: end.index }),
             Err(_) => Err(ProposeError::Full),
         }

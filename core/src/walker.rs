@@ -8,6 +8,7 @@ use crate::entry::{judge, peek};
 use crate::layout::BeatLine;
 use crate::mark::{self, mark};
 use crate::mem::{Area, Memory};
+use crate::planted::{self, Bug};
 use crate::types::{LogPoint, Position, Promise};
 
 /// Bytes walked in one step at the most: a step is a part of an agent's loop.
@@ -104,7 +105,9 @@ impl Walker {
     }
 
     fn begin_pass(&mut self, told: Option<Told>) {
-        self.cursor = self.anchor;
+        if !planted::is(Bug::WalkFromValid) {
+            self.cursor = self.anchor;
+        }
         self.at_end = false;
         self.mode = Mode::Unconfirmed { told };
     }
@@ -144,7 +147,7 @@ impl Walker {
     /// Confirmed as soon as the pass stands behind an entry of the granted term that its writer knows is here.
     fn confirm(&mut self, promise: Promise) {
         if let Mode::Unconfirmed { told: Some(told) } = self.mode
-            && self.cursor.term == promise.term()
+            && (self.cursor.term == promise.term() || planted::is(Bug::ConfirmWithoutOwnTerm))
             && self.cursor.position <= told.matched
         {
             mark(mark::Walker::Confirmed);

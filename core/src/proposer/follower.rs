@@ -4,6 +4,7 @@ use crate::entry::{self, judge, peek};
 use crate::event::Event;
 use crate::layout::verdict;
 use crate::mem::Memory;
+use crate::planted::{self, Bug};
 use crate::proposer::peer::Peer;
 use crate::proposer::{FollowerState, Proposer, Work};
 use crate::quorum::majority;
@@ -74,6 +75,7 @@ impl Proposer {
     /// bytes over identical bytes do no harm).
     fn start<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, answer: &Answer) {
         let at = self.same_entry(on, &answer.last).unwrap_or(answer.anchor);
+        let at = if planted::is(Bug::StartUnchecked) { answer.last } else { at };
         let peer = &mut self.peers[node];
         peer.applied = answer.applied.min(at.position);
         peer.walk = at;
@@ -134,7 +136,8 @@ impl Proposer {
         self.lead.limit = Position(0);
         let peer = &mut self.peers[node];
         peer.sent = start;
-        peer.matched = start;
+        let earlier = if planted::is(Bug::EarlierEpochCounted) { peer.matched } else { start };
+        peer.matched = start.max(earlier.min(self.lead.end.position));
         peer.beaten = start;
         peer.holds_since = None;
         peer.beat_due = true;
@@ -158,7 +161,8 @@ impl Proposer {
     fn mend<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
         let watch = &mut on.watches[node];
         let peer = &mut self.peers[node];
-        if watch.line().is_some_and(|_| watch.read_at() >= peer.broken_at) {
+        let armed = !planted::is(Bug::BrokenWaitsForArming) || peer.outbound.is_ready();
+        if watch.line().is_some_and(|_| watch.read_at() >= peer.broken_at) && armed {
             // A higher promise would have ended this leadership when it was read.
             peer.turn(FollowerState::Asking);
             let sequence = self.next_sequence();
@@ -181,7 +185,9 @@ impl Proposer {
     fn follow_own<M: Memory>(&mut self, on: &mut Work<M>) {
         let own = self.me.node;
         if self.peers[own].state == FollowerState::Window {
-            if on.acceptor.writer() != own {
+            if on.acceptor.writer() != own && planted::is(Bug::OwnCopyWithoutGrant) {
+                self.peers[own].matched = self.lead.end.position;
+            } else if on.acceptor.writer() != own {
                 self.peers[own].turn(FollowerState::Asking);
                 self.peers[own].ask_nothing();
             }

@@ -6,6 +6,7 @@ use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
 use crate::mark::{self, mark};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
+use crate::planted::{self, Bug};
 use crate::proposer::flights::{Flight, What};
 use crate::proposer::{FollowerState, Proposer, Role, Work};
 use crate::quorum::{majority, reached};
@@ -82,6 +83,7 @@ impl Proposer {
         self.lead = Leadership {
             term,
             elected_at: on.now,
+            drained: planted::is(Bug::StageBeforeDrained),
             own_start: last,
             end: last,
             low: last.position,
@@ -157,6 +159,7 @@ impl Proposer {
             && member.role == membership::Role::Voter
             && (node == self.me.node
                 || self.quorum == Quorum::Stored
+                || planted::is(Bug::ZombieCounted)
                 || watches[node]
                     .moved_at()
                     .is_some_and(|moved| now.since(moved) < self.timing.alive_within_ns))
@@ -175,6 +178,14 @@ impl Proposer {
     fn check_quorum<M: Memory>(&mut self, on: &mut Work<M>) {
         let mut beats: heapless::Vec<Instant, MAX_NODES> =
             self.counting(on).filter_map(|node| self.peers[node].beat_done).collect();
+        if planted::is(Bug::QuorumOfTheDead) {
+            beats = self
+                .peers
+                .iter()
+                .filter(|peer| peer.is_in_window())
+                .filter_map(|peer| peer.beat_done)
+                .collect();
+        }
         let newest = reached(on.configuration.voters(), &mut beats).unwrap_or(Instant(0));
         // Until its first commit a leader's ways to its followers may still be coming up.
         let grace = if self.lead.has_committed() { 0 } else { self.timing.campaign_timeout_ns };
@@ -195,13 +206,22 @@ impl Proposer {
         let mut ahead = [Position(0); MAX_NODES];
         let mut count = 0;
         for member in on.configuration.members() {
-            let matched = self.peers[member.node].matched;
-            if matched > self.lead.committed.position && self.counts(on.now, on.watches, member) {
+            let matched = if planted::is(Bug::CommitBeyondMatched) {
+                self.peers[member.node].sent
+            } else {
+                self.peers[member.node].matched
+            };
+            let ahead_of_commit = matched > self.lead.committed.position
+                || planted::is(Bug::CommitOlderTerms) && matched == self.lead.own_start.position;
+            if ahead_of_commit && self.counts(on.now, on.watches, member) {
                 ahead[count] = matched;
                 count += 1;
             }
         }
         let Some(reached) = reached(on.configuration.voters(), &mut ahead[..count]) else { return };
+        if planted::is(Bug::CommitOlderTerms) && !self.lead.has_committed() {
+            self.lead.reported = self.lead.own_start.position;
+        }
         let before = self.lead.committed.position;
         if reached >= self.lead.end.position {
             // All that there is: no need to look for where entries end.
@@ -274,7 +294,7 @@ impl Proposer {
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,
-            commit: commit.min(matched).0,
+            commit: if planted::is(Bug::BeatCommitAboveMatched) { commit.0 } else { commit.min(matched).0 },
             commit_index: if self.lead.has_committed() { self.lead.committed.index.0 } else { 0 },
             matched: matched.0,
             flags: if self.role == Role::Yielding { beat_flags::YIELDING } else { 0 },

@@ -2,9 +2,15 @@
 //!
 //! One file each. They share the words of `story`; after the story all faults stop, and the group must get well.
 
+mod back_in_office;
 mod fence_beat_vote;
+mod let_go_draining;
 mod let_go_returns;
+mod nobody_runs;
+mod old_suffix;
 mod older_candidate;
+mod refused_vote;
+mod slow_arming;
 mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
@@ -26,6 +32,12 @@ pub const ALL: &[Directed] = &[
     Directed { name: "takeover_election", run: takeover_election::run },
     Directed { name: "takeover_wrap", run: takeover_wrap::run },
     Directed { name: "let_go_returns", run: let_go_returns::run },
+    Directed { name: "nobody_runs", run: nobody_runs::run },
+    Directed { name: "slow_arming", run: slow_arming::run },
+    Directed { name: "back_in_office", run: back_in_office::run },
+    Directed { name: "let_go_draining", run: let_go_draining::run },
+    Directed { name: "refused_vote", run: refused_vote::run },
+    Directed { name: "old_suffix", run: old_suffix::run },
     Directed { name: "older_candidate", run: older_candidate::run },
     Directed { name: "stands_again", run: stands_again::run },
 ];

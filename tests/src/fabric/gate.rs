@@ -3,7 +3,7 @@
 //! A fence takes permission away and completes only when every piece that passed before has landed.
 
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::{Completion, Plane, RequestId, Status, Verb};
+use ringleader_core::verb::{Class, Completion, Plane, RequestId, Status, Verb};
 
 use super::ends::{GateState, PipeId, PipeState, done};
 use super::{Fabric, Happening, SLOTS};
@@ -16,7 +16,7 @@ impl Fabric {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.push_back(verb);
         if gate.steps.len() == 1 {
-            let after = self.step_ns();
+            let after = self.step_ns(verb.id().class);
             self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
         }
     }
@@ -36,14 +36,15 @@ impl Fabric {
     }
 
     /// How long the next change of a queue pair's state takes.
-    pub(super) fn step_ns(&mut self) -> u64 {
+    pub(super) fn step_ns(&mut self, class: Class) -> u64 {
         let tail = if self.rng.chance(self.weather.state_tail_ppm) {
             self.faults.slow_steps += 1;
             self.rng.below(self.weather.state_tail_ns)
         } else {
             0
         };
-        self.rng.within(self.weather.state_ns) + tail
+        let slow = self.weather.slow_step.filter(|(slow, _)| *slow == class).map_or(0, |(_, ns)| ns);
+        self.rng.within(self.weather.state_ns) + tail + slow
     }
 
     /// Whether a queue pair's state cannot be changed this time: the poster hears of it, and nothing else happens.
@@ -59,8 +60,8 @@ impl Fabric {
     fn next_gate_step(&mut self, acceptor: NodeId, peer: NodeId, home_life: u32) {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.pop_front();
-        if !gate.steps.is_empty() {
-            let after = self.step_ns();
+        if let Some(next) = gate.steps.front().map(|verb| verb.id().class) {
+            let after = self.step_ns(next);
             self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
         }
     }

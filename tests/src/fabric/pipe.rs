@@ -228,7 +228,7 @@ impl Fabric {
         let pipe = self.pipe_mut(id);
         pipe.steps.push_back(verb);
         if pipe.steps.len() == 1 {
-            let after = self.step_ns();
+            let after = self.step_ns(verb.id().class);
             self.schedule(after, Happening::PipeStep { pipe: id, home_life });
         }
     }
@@ -271,8 +271,8 @@ impl Fabric {
     fn next_pipe_step(&mut self, id: PipeId, home_life: u32) {
         let pipe = self.pipe_mut(id);
         pipe.steps.pop_front();
-        if !pipe.steps.is_empty() {
-            let after = self.step_ns();
+        if let Some(next) = pipe.steps.front().map(|verb| verb.id().class) {
+            let after = self.step_ns(next);
             self.schedule(after, Happening::PipeStep { pipe: id, home_life });
         }
     }

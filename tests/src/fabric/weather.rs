@@ -3,6 +3,8 @@
 //! Chances are in parts per million of the verbs concerned. What the fabric *promises* (protocol.md 2) holds in any
 //! weather, except for the last two fields, which exist to show that breaking a promise is noticed.
 
+use ringleader_core::verb::Class;
+
 /// Delays and chances.
 #[derive(Clone, Debug)]
 pub struct Weather {
@@ -48,6 +50,8 @@ pub struct Weather {
     pub resend_ns: u64,
     /// Connect, Open, Close, Arm and Grant take this long.
     pub state_ns: (u64, u64),
+    /// One kind of these takes so much longer.
+    pub slow_step: Option<(Class, u64)>,
     /// One of these takes up to `state_tail_ns` longer.
     pub state_tail_ppm: u32,
     /// Longest extra delay of one of these.
@@ -93,6 +97,7 @@ impl Weather {
             timeout_ns,
             resend_ns: timeout_ns / 7,
             state_ns: (latency_ns, latency_ns * 4),
+            slow_step: None,
             state_tail_ppm: 0,
             state_tail_ns: 0,
             step_fails_ppm: 0,

@@ -10,6 +10,7 @@ use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
 use super::Violation;
 use super::committed_prefixes::CommittedPrefixes;
 use super::incarnations::Incarnations;
+use super::log_order;
 use crate::fabric::same;
 use crate::history::{self, History};
 use crate::view::Member;
@@ -117,5 +118,5 @@ fn step(
         }
         why = format!("holds other bytes (entry {}, term {})", entry.index, entry.term);
     }
-    Err(lost(why))
+    Err(log_order::unfit(&leader.home.staging, ring_len, &at).unwrap_or(lost(why)))
 }
