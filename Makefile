@@ -3,8 +3,10 @@
 CARGO ?= cargo
 ARGS ?=
 SEEDS ?= 20000
+SECONDS ?= 60
+TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim planted acceptance bench doc setup
+.PHONY: help demo test lint no-std sim planted fuzz acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -12,6 +14,7 @@ help:
 	@echo 'make test         lints, the no_std proof, all tests, the planted bugs'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
 	@echo 'make planted      plants one bug after the other into the core and looks for each; ARGS="--bug NAME" for one'
+	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -45,6 +48,19 @@ sim: setup
 # Built like the tests, whose dependencies it shares.
 planted: setup
 	$(CARGO) run --profile test --quiet --package ringleader-tests --features planted --bin planted -- $(ARGS)
+
+# Sanitizers and coverage are nightly's. What is missing is named, and is no error: the properties are in the tests, too.
+fuzz: setup
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
+		{ echo 'make fuzz: skipped: cargo-fuzz is missing (cargo install cargo-fuzz)'; exit 0; }; \
+	$(CARGO) +nightly --version >/dev/null 2>&1 || \
+		{ echo 'make fuzz: skipped: no nightly toolchain (rustup toolchain install nightly)'; exit 0; }; \
+	cd fuzz && $(CARGO) +nightly fuzz build && for target in $(TARGETS); do \
+		echo "fuzz: $$target for $(SECONDS) s"; \
+		mkdir -p corpus/$$target && cp -n ../tests/properties/found/$$target/* corpus/$$target/ 2>/dev/null; \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(SECONDS) -max_len=4096 -len_control=0 -timeout=20 \
+			-print_final_stats=1 -verbosity=0 || exit 1; \
+	done
 
 acceptance: setup
 	$(CARGO) build --release --package ringleader

@@ -84,8 +84,10 @@ mod memory;
 mod node;
 mod options;
 mod pin;
+mod seqlock;
 mod shared;
 mod status;
+mod sync;
 
 pub use app::{Entry, Session, StateMachine};
 pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError};
