@@ -65,9 +65,12 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
     }
 }
 
-/// Nodes that are neither gone for good nor in need of a snapshot. When a majority is not, nothing is promised.
+/// Nodes that are neither gone nor stopped for good, nor in need of a snapshot. When a majority is not, nothing is promised.
+/// (A process may end itself even now: it waits for a fence that began before all faults stopped.)
 fn how_many_are_well(cluster: &Cluster) -> usize {
-    cluster.ids().filter(|id| cluster.member(*id).belongs() && !cluster.is_behind(*id)).count()
+    let well =
+        |id: &NodeId| cluster.member(*id).belongs() && !cluster.is_behind(*id) && !cluster.is_paused(*id);
+    cluster.ids().filter(well).count()
 }
 
 /// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before
