@@ -56,11 +56,12 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
             story.cluster.slow(*id, 40, 3 * suspect);
         }
         story.pause(second, 10 * patience_ns);
-        // Its new followers are quick, and closing the way to that one is not.
-        story.cluster.fabric.weather.slow_step = Some((Class::Close, suspect));
+        // Its new followers are quick, and closing the way to that one is not; they may lose patience before it is closed.
+        let close_ns = suspect + story.moment(9 * suspect);
+        story.cluster.fabric.weather.slow_step = Some((Class::Close, close_ns));
         let third = story.leader_but(second)?;
         story.propose(third, 2, 500);
-        story.pass(4 * beat)?;
+        story.pass(4 * beat + close_ns)?;
         if third == first { Told::Ok(()) } else { Err(Ended::Untold) }
     })
 }
