@@ -71,6 +71,8 @@ pub enum End {
     Lap,
     /// The tail's chain is not that of these bytes after the entry before.
     Chain,
+    /// Not all is zero between payload and tail, which the chain does not cover.
+    Padding,
 }
 
 /// Low 32 bits of the number of 64-byte slots before `position`.
@@ -171,12 +173,24 @@ pub fn judge<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<
     if tail as u32 != chain && !planted::is(Bug::CrcNotChecked) {
         return Err(End::Chain);
     }
+    if !is_padded(area, start, slot, header.len()) {
+        return Err(End::Padding);
+    }
     Ok(header.valid(slot, chain, ring_len, at))
+}
+
+/// Whether all is zero between payload and tail. What is missing of a slot that landed in part may be there: valid, it would be
+/// taken for the writer's bytes, which it is not.
+fn is_padded<M: Memory>(area: &Area<M>, start: u64, slot: u64, len: u32) -> bool {
+    let from = HEADER_LEN + u64::from(len);
+    let whole = from.next_multiple_of(8);
+    let beside = if from == whole { 0 } else { area.load(start + (from & !7)) >> (from % 8 * 8) };
+    beside == 0 && (whole..slot - TAIL_LEN).step_by(8).all(|at| area.load(start + at) == 0)
 }
 
 /// The entry at `at` by its header and tail alone: for bytes that were judged before and are final since.
 ///
-/// Checks all that `judge` checks but the chain, so that bytes which changed after all end in `Err`, never outside the
+/// Checks all that `judge` checks but chain and padding, so that bytes which changed after all end in `Err`, never outside the
 /// ring.
 #[inline]
 pub fn peek<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<Valid, End> {
@@ -334,7 +348,7 @@ mod tests {
     fn judge_as_a_table() {
         let at = point(7, 4, RING * 3 + 128);
         type Break = fn(&Area<Vec<AtomicU64>>, u64);
-        let rows: [(&str, Break, Result<(), End>); 14] = [
+        let rows: [(&str, Break, Result<(), End>); 16] = [
             ("as written", |_, _| {}, Ok(())),
             ("index 0", |a, o| a.store(o, 0), Err(End::Nothing)),
             ("index before", |a, o| a.store(o, 7), Err(End::Nothing)),
@@ -349,6 +363,8 @@ mod tests {
             ("tail not there yet", |a, o| a.store(o + 120, 0), Err(End::Lap)),
             ("payload differs", |a, o| a.store(o + 40, 1), Err(End::Chain)),
             ("kind differs", |a, o| a.store(o + 24, a.load(o + 24) ^ 1 << 32), Err(End::Chain)),
+            ("padding not there yet", |a, o| a.store(o + 96, 1), Err(End::Padding)),
+            ("last of the padding not there yet", |a, o| a.store(o + 112, 1 << 63), Err(End::Padding)),
         ];
         for (name, break_it, expected) in rows {
             let area = area();
@@ -368,9 +384,28 @@ mod tests {
             let word = log::RING + bit / 64 * 8;
             let before = area.load(word);
             area.store(word, before ^ 1 << (bit % 64));
-            let padding = (72 * 8..120 * 8).contains(&bit);
-            assert_eq!(judge(&area, RING, &at).is_ok(), padding, "bit {bit}");
+            let expected = if (72 * 8..120 * 8).contains(&bit) { End::Padding } else { End::Chain };
+            let end = judge(&area, RING, &at).expect_err("a bit is flipped");
+            assert!(end == expected || !(32 * 8..120 * 8).contains(&bit), "bit {bit}: {end:?}");
             area.store(word, before);
+        }
+    }
+
+    /// For all lengths, also those that end within a word.
+    #[test]
+    fn every_byte_between_payload_and_tail_must_be_zero() {
+        for len in 0..130 {
+            let area = area();
+            let at = point(7, 4, 0);
+            write(&area, RING, &at, Term(4), Position(0), Kind::PAYLOAD, &[9; 130][..len]);
+            for byte in HEADER_LEN + len as u64..slot_len(len) - TAIL_LEN {
+                let word = log::RING + byte / 8 * 8;
+                let before = area.load(word);
+                area.store(word, before | 1 << (byte % 8 * 8));
+                assert_eq!(judge(&area, RING, &at), Err(End::Padding), "byte {byte} of a payload of {len}");
+                area.store(word, before);
+            }
+            assert!(judge(&area, RING, &at).is_ok());
         }
     }
 
