@@ -184,9 +184,18 @@ pub fn judge<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<
     Ok(header.valid(slot, chain, ring_len, at))
 }
 
+/// Whether all is zero between payload and tail. What is missing of a slot that landed in part may be there: valid, it would be
+/// taken for the writer's bytes, which it is not.
+fn is_padded<M: Memory>(area: &Area<M>, start: u64, slot: u64, len: u32) -> bool {
+    let from = HEADER_LEN + u64::from(len);
+    let whole = from.next_multiple_of(8);
+    let beside = if from == whole { 0 } else { area.load(start + (from & !7)) >> (from % 8 * 8) };
+    beside == 0 && (whole..slot - TAIL_LEN).step_by(8).all(|at| area.load(start + at) == 0)
+}
+
 /// The entry at `at` by its header and tail alone: for bytes that were judged before and are final since.
 ///
-/// Checks all that `judge` checks but the chain, so that bytes which changed after all end in `Err`, never outside the
+/// Checks all that `judge` checks but chain and padding, so that bytes which changed after all end in `Err`, never outside the
 /// ring.
 #[inline]
 pub fn peek<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<Valid, End> {
@@ -385,6 +394,24 @@ mod tests {
             let end = judge(&area, RING, &at).expect_err("a flipped bit");
             assert_eq!(end == End::Padding, (72 * 8..120 * 8).contains(&bit), "bit {bit}");
             area.store(word, before);
+        }
+    }
+
+    /// For all lengths, also those that end within a word.
+    #[test]
+    fn every_byte_between_payload_and_tail_must_be_zero() {
+        for len in 0..130 {
+            let area = area();
+            let at = point(7, 4, 0);
+            write(&area, RING, &at, Term(4), Position(0), Kind::PAYLOAD, &[9; 130][..len]);
+            for byte in HEADER_LEN + len as u64..slot_len(len) - TAIL_LEN {
+                let word = log::RING + byte / 8 * 8;
+                let before = area.load(word);
+                area.store(word, before | 1 << (byte % 8 * 8));
+                assert_eq!(judge(&area, RING, &at), Err(End::Padding), "byte {byte} of a payload of {len}");
+                area.store(word, before);
+            }
+            assert!(judge(&area, RING, &at).is_ok());
         }
     }
 

@@ -110,7 +110,7 @@ fn changed(u: &mut Unstructured<'_>, log: &Area<Words>, ring_len: u64, at: &LogP
     }
     let is_whole = before == bytes_of(log, start, written.slot);
     let judged = check(u, log, ring_len, &at)?;
-    assert_eq!(judged, is_whole.then_some(written), "{at:?} of {len} bytes");
+    assert_eq!(judged, (before == after).then_some(written), "{at:?} of {len} bytes");
     Ok(())
 }
 
@@ -165,6 +165,9 @@ fn read(log: &Area<Words>, ring_len: u64, at: &LogPoint) -> Option<LogPoint> {
     let chain = crc::append(at.chain.0, sealed);
     let lap = (at.position.0 / SLOT_ALIGN) as u32;
     if tail != [chain.to_le_bytes(), lap.to_le_bytes()].concat() || padding.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    if body[HEADER_LEN as usize + len as usize..].iter().any(|byte| *byte != 0) {
         return None;
     }
     let position = if header[28] == Kind::PAD.0 { lap_end } else { end };
