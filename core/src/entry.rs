@@ -184,15 +184,6 @@ pub fn judge<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<
     Ok(header.valid(slot, chain, ring_len, at))
 }
 
-/// Whether all is zero between payload and tail. What is missing of a slot that landed in part may be there: valid, it would be
-/// taken for the writer's bytes, which it is not.
-fn is_padded<M: Memory>(area: &Area<M>, start: u64, slot: u64, len: u32) -> bool {
-    let from = HEADER_LEN + u64::from(len);
-    let whole = from.next_multiple_of(8);
-    let beside = if from == whole { 0 } else { area.load(start + (from & !7)) >> (from % 8 * 8) };
-    beside == 0 && (whole..slot - TAIL_LEN).step_by(8).all(|at| area.load(start + at) == 0)
-}
-
 /// The entry at `at` by its header and tail alone: for bytes that were judged before and are final since.
 ///
 /// Checks all that `judge` checks but chain and padding, so that bytes which changed after all end in `Err`, never outside the
