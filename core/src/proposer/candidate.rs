@@ -135,31 +135,29 @@ impl Proposer {
         Some(if self.was_older { on.configuration.voters() as u64 - 1 } else { better })
     }
 
-    /// A promise above one's own may have a leader who has not been heard of yet: one `suspect_after` for it, once.
+    /// A promise above one's own may have a leader who has not been heard of yet: one `suspect_after` for it, since it was
+    /// first seen.
     fn respects_higher_promise<M: Memory>(&mut self, on: &Work<M>) -> bool {
         let highest = self.max_promise;
         if highest.term() <= on.acceptor.promise().term() || highest.node() == self.me.node {
             return true;
         }
-        match self.respected {
-            Some((promise, until)) if promise == highest => on.now >= until,
-            _ => {
-                mark(mark::Candidate::Respects);
-                self.respected = Some((highest, on.now.after(self.timing.suspect_after_ns)));
-                false
-            }
+        let waited = on.now >= self.respected_until;
+        if !waited {
+            mark(mark::Candidate::Respects);
         }
+        waited
     }
 
     /// Asks the own acceptor for its vote in a term never used before.
     pub(crate) fn start_campaign<M: Memory>(&mut self, on: &mut Work<M>, why: mark::Candidate) {
-        self.see_promise(on.acceptor.promise());
+        self.see_promise(on.now, on.acceptor.promise());
         if self.max_promise.term() >= Term::MAX {
             // 2^56 terms: only a damaged line can have brought us here.
             return self.turn(Election::Idle, mark::Candidate::Exhausted);
         }
         let term = self.max_promise.term().next();
-        self.see_promise(Promise::new(term, self.me.node));
+        self.see_promise(on.now, Promise::new(term, self.me.node));
         self.role = Role::Candidate;
         self.was_older = false;
         on.events.push(Event::Campaign { term });
@@ -225,7 +223,7 @@ impl Proposer {
                 verdict::GRANTED if line.promise == Promise::new(term, self.me.node).0 => votes += 1,
                 verdict::BEHIND => {
                     let promise = Promise(line.promise);
-                    self.see_promise(promise);
+                    self.see_promise(on.now, promise);
                     return self.end_campaign(on, mark::Candidate::Behind);
                 }
                 verdict::OLDER => {
