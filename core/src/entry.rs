@@ -25,6 +25,12 @@ pub const fn max_payload(max_entry: u64) -> usize {
     (max_entry - HEADER_LEN - TAIL_LEN) as usize
 }
 
+/// The longest slot in a ring of `ring_len` bytes: an eighth of it, but one slot at least where a model's ring is tiny.
+pub const fn longest_slot(ring_len: u64) -> u64 {
+    let eighth = ring_len / 8;
+    if eighth < SLOT_ALIGN { SLOT_ALIGN } else { eighth }
+}
+
 /// What an entry is. Numbers that this version does not know are kept: such an entry is valid, and not applied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Kind(pub u8);
@@ -111,7 +117,7 @@ impl Header {
     /// Everything that can be told from header and tail without the payload, in the protocol's order.
     fn check(&self, tail: u64, ring_len: u64, at: &LogPoint) -> Result<u64, End> {
         let slot = slot_len(self.len() as usize);
-        if slot > ring_len / 8 || (at.position.0 & (ring_len - 1)) + slot > ring_len {
+        if slot > longest_slot(ring_len) || (at.position.0 & (ring_len - 1)) + slot > ring_len {
             return Err(End::Length);
         }
         if self.term() == 0
@@ -189,7 +195,7 @@ fn header_and_tail<M: Memory>(
     }
     // The length is judged before the tail is looked for: it says where the tail is.
     let slot = slot_len(header.len() as usize);
-    if slot > ring_len / 8 || (at.position.0 & (ring_len - 1)) + slot > ring_len {
+    if slot > longest_slot(ring_len) || (at.position.0 & (ring_len - 1)) + slot > ring_len {
         return Err(End::Length);
     }
     let tail = area.load(start + slot - TAIL_LEN);

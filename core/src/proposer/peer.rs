@@ -2,6 +2,8 @@
 //!
 //! The own node is one of these too.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space, answer_line, request_line};
 use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
 use crate::mailbox::Outbox;
 use crate::proposer::flights::{Flight, Flights, What};
@@ -10,7 +12,7 @@ use crate::request::Answer;
 use crate::types::{Instant, LogPoint, NodeId, Position, Term};
 
 /// What a leader does with a follower.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FollowerState {
     /// Not connected, or not a member in this incarnation.
     Down,
@@ -192,5 +194,62 @@ impl Peer {
     pub(crate) fn drained(&mut self) {
         self.flights.clear();
         self.beat_flying = false;
+    }
+}
+
+#[cfg(feature = "model")]
+impl Peer {
+    /// `me` sees `node` like this.
+    pub(crate) fn canonical<C: Canonical>(&self, me: NodeId, node: NodeId, out: &mut C) {
+        let Peer {
+            outbound,
+            outbox,
+            kind,
+            term,
+            last,
+            hash,
+            asked,
+            asked_at,
+            heard_at,
+            formed,
+            line,
+            state,
+            walk,
+            start,
+            sent,
+            matched,
+            applied,
+            flights,
+            holds_since,
+            number,
+            beat_due,
+            beat_flying,
+            beat_version,
+            beaten,
+            beat_done,
+            broken_at,
+        } = self;
+        outbound.canonical(me, out);
+        outbox.canonical(
+            Space::new(Counter::Request, me, node),
+            |line, out: &mut C| request_line(line, me, node, out),
+            out,
+        );
+        out.plain((kind, term, last, hash, formed, state, walk, start, sent, matched, applied));
+        out.count(Space::own(Counter::Sequence, me), *asked);
+        out.moment(*asked_at);
+        out.moment(*heard_at);
+        out.plain(line.is_some());
+        if let Some(line) = line {
+            // Which version said it does not matter any more.
+            answer_line(&AnswerLine { version: 0, ..*line }, node, me, out);
+        }
+        flights.canonical(Space::new(Counter::Write, me, node), out);
+        out.moment_if_any(*holds_since);
+        out.count(Space::new(Counter::Write, me, node), u64::from(*number));
+        out.plain((beat_due, beat_flying, beaten));
+        out.count(Space::new(Counter::BeatLine, me, node), u64::from(*beat_version));
+        out.moment_if_any(*beat_done);
+        out.moment(*broken_at);
     }
 }
