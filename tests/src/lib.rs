@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod fabric;
 pub mod history;
 pub mod invariants;
+pub mod model;
 pub mod rng;
 pub mod run;
 pub mod schedule;

@@ -1,0 +1,588 @@
+//! All that can happen in a state, one small step each, and what comes of it.
+//!
+//! A node's step is one call of the core: a completion, a proposal, or a tick with what a host does behind it (events,
+//! applying, posting). That a host stops between two of these is a choice of the order; that it stops between a tick and
+//! its posts is no state of its own, because what was posted may be sent as late as one likes, or never.
+
+use std::sync::Arc;
+
+use ringleader_core::event::Event;
+use ringleader_core::layout::log;
+use ringleader_core::mem::Area;
+use ringleader_core::options::Options;
+use ringleader_core::proposer::{OwnCopy, Quorum, Role};
+use ringleader_core::replica::Replica;
+use ringleader_core::timing::Timing;
+use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
+use ringleader_core::verb::{Completion, Plane, Source, Status, Verb};
+
+use super::canonical::{form_of, form_of_words};
+use super::fabric::{Fabric, GATES, GateState, PipeId, PipeState, done, half_of, ordered_pair};
+use super::invariants::{self, Step};
+use super::memory::{AreaKind, Lent, Map, NODES, Words, use_rings_of};
+use super::state::{Bounds, Life, Node, Record, Spent, Start, State};
+use crate::invariants::Violation;
+
+/// Something that happens.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// A node looks around, and posts what it wants to post.
+    Tick(NodeId),
+    /// The same, after a time in which every time-out ended.
+    Wait(NodeId),
+    /// A leader is given a proposal.
+    Propose(NodeId),
+    /// Half a WRITE or READ is sent and lands; which verb of its queue pair, which half.
+    Land(PipeId, usize, u8),
+    /// Half a WRITE of a queue pair that is no more lands.
+    LandLate(usize),
+    /// The poster gets the completion of its oldest verb.
+    Complete(PipeId),
+    /// The oldest verb that cannot land fails.
+    Fail(PipeId),
+    /// It is taken for a duplicate, and acknowledged.
+    FalseSuccess(PipeId),
+    /// A queue pair breaks with what is outstanding on it.
+    Break(PipeId),
+    /// Connect, Open or Close.
+    Step(PipeId),
+    /// Arm, Grant or Fence at an acceptor, towards a peer; a fence takes two of these.
+    Gate(NodeId, NodeId),
+    /// A process ends, and its memory with it.
+    Crash(NodeId),
+    /// A process is stopped for ever.
+    Stop(NodeId),
+}
+
+/// A wait is as long as the longest time-out that can fire; what shall never fire takes an hour.
+const WAIT_NS: u64 = 100;
+const NEVER_NS: u64 = 3_600_000_000_000;
+
+/// Time-outs that fire do so within one wait; repeats, lost quorums and whatever only helps progress never do: on a fabric
+/// that loses nothing they would only add copies of what is under way.
+const TIMING: Timing = Timing {
+    beat_ns: 8,
+    suspect_after_ns: WAIT_NS,
+    probe_deadline_ns: 1,
+    max_excuses: 0,
+    lease_ns: 40,
+    grant_grace_ns: 50,
+    stagger_ns: 1,
+    jitter_ns: 1,
+    repeat_ns: NEVER_NS,
+    campaign_timeout_ns: WAIT_NS,
+    quorum_lost_ns: NEVER_NS,
+    alive_within_ns: NEVER_NS,
+    fence_limit_ns: NEVER_NS,
+    max_write: 64,
+    inflight: 64,
+    drift_ppm: 1000,
+};
+
+/// What all states of a search have in common.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// How far it goes.
+    pub bounds: Bounds,
+    /// Where memory is.
+    pub map: Map,
+}
+
+/// What a replica did in one step.
+struct Did {
+    replica: Replica<Lent>,
+    words: Option<Words>,
+    step: Step,
+}
+
+impl World {
+    /// A world with these bounds.
+    pub fn new(bounds: Bounds) -> World {
+        World { bounds, map: Map::new(bounds.slots * 64) }
+    }
+
+    /// The state that a search begins in, reached by a fixed schedule.
+    pub fn first_state(&self) -> Result<State, Violation> {
+        use_rings_of(self.map.ring_len());
+        let fabric = Fabric::new();
+        let form = Arc::new(fabric.form());
+        let mut state = State {
+            nodes: std::array::from_fn(|at| self.new_node(NodeId(at as u8 + 1))),
+            fabric: Arc::new(fabric),
+            fabric_form: form,
+            record: Arc::new(Record::default()),
+            spent: Spent::default(),
+            held: 0,
+        };
+        let free = World {
+            bounds: Bounds { candidates: u8::MAX, proposals: 0, faults: 0, breaks: 0, ..self.bounds },
+            map: self.map.clone(),
+        };
+        free.settle(&mut state)?;
+        let first = NodeId(1);
+        free.step_node(&mut state, first, false, |replica, now| {
+            replica.form(now, 0x6d6f_6465_6c00_0001).expect("a fresh node can be told to form");
+        })?;
+        free.settle(&mut state)?;
+        let formed = State::ids().all(|id| state.node(id).replica.status().group != 0);
+        assert!(formed, "the fixed schedule forms a group");
+        let led = |state: &State| {
+            let status = state.node(first).replica.status();
+            let commit = status.commit;
+            status.role == Role::Leader
+                && commit.0 > 0
+                && State::ids().all(|id| state.node(id).replica.status().applied.position == commit)
+        };
+        for _ in 0..20 {
+            if self.bounds.start == Start::Formed || led(&state) {
+                break;
+            }
+            for id in State::ids() {
+                state = free.wait(&state, id)?;
+                free.settle(&mut state)?;
+            }
+        }
+        assert!(self.bounds.start == Start::Formed || led(&state), "the fixed schedule elects node 1");
+        state.spent = Spent::default();
+        Ok(state)
+    }
+
+    fn new_node(&self, node: NodeId) -> Node {
+        let mut peers = [false; 16];
+        State::ids().filter(|peer| *peer != node).for_each(|peer| peers[peer.slot()] = true);
+        let options = Options {
+            node,
+            peers,
+            ring_len: self.map.ring_len(),
+            max_entry: 64,
+            timing: TIMING,
+            quorum: Quorum::Live,
+            own_copy: OwnCopy::Last,
+            incarnation: Incarnation(0x100 + u64::from(node.0)),
+            boot: Boot(0x200 + u64::from(node.0)),
+            seed: u64::from(node.0),
+        };
+        let clock = 1000;
+        let zeroed = self.map.zeroed();
+        let (replica, words) =
+            self.map.lend(&zeroed, || Replica::tiny(options, Lent::areas(), Instant(clock)));
+        let replica = replica.expect("the options of a model are sound");
+        Node::new(&self.map, node, replica, words.unwrap_or(zeroed), clock)
+    }
+
+    /// Everything that can happen without a choice happens, in a fixed order.
+    fn settle(&self, state: &mut State) -> Result<(), Violation> {
+        loop {
+            let next = self.fabric_actions(state).into_iter().next();
+            if let Some(action) = next {
+                *state = self.apply(state, action)?.expect("what is enabled happens");
+                continue;
+            }
+            let mut moved = false;
+            for id in State::ids() {
+                if let Some(after) = self.apply(state, Action::Tick(id))? {
+                    *state = after;
+                    moved = true;
+                    break;
+                }
+            }
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Everything that can happen on the fabric, faults apart.
+    pub fn fabric_actions(&self, state: &State) -> Vec<Action> {
+        let mut found = Vec::new();
+        PipeId::all().for_each(|id| self.pipe_actions(state, id, &mut found));
+        (0..GATES).for_each(|at| self.gate_actions(state, at, &mut found));
+        found
+    }
+
+    /// What can happen on one posting end; what comes first is what a calm fabric would do.
+    pub(crate) fn pipe_actions(&self, state: &State, id: PipeId, found: &mut Vec<Action>) {
+        let fabric = &state.fabric;
+        let pipe = fabric.pipe(id);
+        let runs = state.node(id.from).life == Life::Running;
+        let target = state.node(id.to).life != Life::Dead;
+        if state.node(id.from).life == Life::Dead {
+            return;
+        }
+        if runs && pipe.ops.first().is_some_and(|op| op.end.is_some() || op.landed == super::fabric::BOTH) {
+            found.push(Action::Complete(id));
+        }
+        if let Some(first) = fabric.first_unlanded(id) {
+            if target && fabric.permits(id, (pipe.ours, pipe.theirs)) {
+                found.extend(fabric.landable(id).into_iter().map(|(at, half)| Action::Land(id, at, half)));
+            } else {
+                found.push(Action::Fail(id));
+                if pipe.armed_early && first == 0 {
+                    found.push(Action::FalseSuccess(id));
+                }
+            }
+        }
+        if runs && !pipe.steps.is_empty() {
+            found.push(Action::Step(id));
+        }
+    }
+
+    pub(crate) fn gate_actions(&self, state: &State, at: usize, found: &mut Vec<Action>) {
+        let (acceptor, peer) = ordered_pair(at);
+        let gate = state.fabric.gate(acceptor, peer);
+        let Some(verb) = gate.steps.front() else { return };
+        // The first half of a fence is carried out for a stopped process too.
+        let unheard = matches!(verb, Verb::Fence { .. }) && gate.state != GateState::Revoked;
+        match state.node(acceptor).life {
+            Life::Running => found.push(Action::Gate(acceptor, peer)),
+            Life::Stopped if unheard => found.push(Action::Gate(acceptor, peer)),
+            _ => {}
+        }
+    }
+
+    /// Faults that may still happen.
+    pub(crate) fn fault_actions(&self, state: &State, found: &mut Vec<Action>) {
+        if state.spent.faults < self.bounds.faults {
+            for id in State::ids().filter(|id| state.node(*id).life == Life::Running) {
+                found.push(Action::Crash(id));
+                found.push(Action::Stop(id));
+            }
+        }
+        if state.spent.breaks < self.bounds.breaks {
+            found.extend(
+                PipeId::all()
+                    .filter(|id| {
+                        id.plane == Plane::Log
+                            && state.node(id.from).life != Life::Dead
+                            && state.fabric.first_unlanded(*id).is_some()
+                    })
+                    .map(Action::Break),
+            );
+        }
+        for at in 0..state.fabric.ghosts.len() {
+            let ghost = &state.fabric.ghosts[at];
+            let id = PipeId { from: ghost.from, to: ghost.to, plane: ghost.plane };
+            if ghost.passed || state.fabric.permits(id, ghost.ends) {
+                found.push(Action::LandLate(at));
+            }
+        }
+    }
+
+    /// Proposals and time-outs that may still happen.
+    pub(crate) fn input_actions(&self, state: &State, found: &mut Vec<Action>) {
+        let runs = |id: &NodeId| state.node(*id).life == Life::Running;
+        if state.spent.proposals < self.bounds.proposals {
+            let leads = |id: &NodeId| state.node(*id).replica.status().role == Role::Leader;
+            found.extend(State::ids().filter(runs).filter(leads).map(Action::Propose));
+        }
+        if state.spent.waits.iter().sum::<u8>() < self.bounds.waits {
+            let may = |id: &NodeId| state.spent.waits[id.slot() - 1] < self.bounds.waits_each;
+            found.extend(State::ids().filter(runs).filter(may).map(Action::Wait));
+        }
+    }
+
+    /// Lets something happen; `None` when it changes nothing, or does not happen within the bounds.
+    pub fn apply(&self, state: &State, action: Action) -> Result<Option<State>, Violation> {
+        let mut next = state.clone();
+        let happened = match action {
+            Action::Tick(id) => {
+                self.step_node(&mut next, id, true, |replica, now| replica.handle_tick(now))?
+            }
+            Action::Wait(id) => {
+                next = self.wait(state, id)?;
+                next.spent.waits[id.slot() - 1] += 1;
+                true
+            }
+            Action::Propose(id) => {
+                next.spent.proposals += 1;
+                let payload = u64::from(next.spent.proposals).to_le_bytes();
+                let mut taken = false;
+                self.step_node(&mut next, id, false, |replica, now| {
+                    taken = replica.propose(now, &payload).is_ok();
+                })?;
+                taken
+            }
+            Action::Land(id, at, half) => self.land(&mut next, id, at, half)?,
+            Action::LandLate(at) => {
+                let ghost = next.on_fabric(|fabric| fabric.ghosts.remove(at));
+                let area = area_of(ghost.plane);
+                let place = self.map.find(area, ghost.offset, ghost.words.len() as u64 * 8);
+                next.node_mut(ghost.to).place(&self.map, ghost.to, place.start, &ghost.words);
+                true
+            }
+            Action::Complete(id) => {
+                self.check_source(&next, id, 0)?;
+                let op = next.on_fabric(|fabric| fabric.pipe_mut(id).ops.remove(0));
+                let status = op.end.unwrap_or(Status::Success);
+                self.complete(&mut next, id.from, done(op.verb.id(), status))?
+            }
+            Action::Fail(id) => {
+                let permitted = {
+                    let (pipe, gate) = (next.fabric.pipe(id), next.fabric.gate(id.to, id.from));
+                    let known = (gate.theirs, gate.ours) == (pipe.ours, pipe.theirs);
+                    known && gate.state != GateState::Closed && next.node(id.to).life != Life::Dead
+                };
+                let status = if permitted { Status::Refused } else { Status::Unreachable };
+                self.fail(&mut next, id, status)
+            }
+            Action::Break(id) => {
+                next.spent.breaks += 1;
+                self.fail(&mut next, id, Status::Unreachable)
+            }
+            Action::FalseSuccess(id) => {
+                next.on_fabric(|fabric| fabric.pipe_mut(id).ops[0].end = Some(Status::Success));
+                true
+            }
+            Action::Step(id) => self.pipe_step(&mut next, id)?,
+            Action::Gate(acceptor, peer) => self.gate_step(&mut next, acceptor, peer)?,
+            Action::Crash(id) => {
+                next.spent.faults += 1;
+                next.on_fabric(|fabric| fabric.remove(id));
+                next.node_mut(id).life = Life::Dead;
+                true
+            }
+            Action::Stop(id) => {
+                next.spent.faults += 1;
+                next.node_mut(id).life = Life::Stopped;
+                true
+            }
+        };
+        let within = next.spent.candidates <= self.bounds.candidates;
+        if happened && within {
+            invariants::one_writer(&next)?;
+        }
+        Ok((happened && within).then_some(next))
+    }
+
+    fn wait(&self, state: &State, id: NodeId) -> Result<State, Violation> {
+        let mut next = state.clone();
+        next.node_mut(id).clock += WAIT_NS;
+        self.step_node(&mut next, id, true, |replica, now| replica.handle_tick(now))?;
+        Ok(next)
+    }
+
+    fn complete(&self, state: &mut State, id: NodeId, done: Completion) -> Result<bool, Violation> {
+        self.step_node(state, id, false, |replica, now| replica.handle_completion(now, done))?;
+        Ok(true)
+    }
+
+    fn fail(&self, state: &mut State, id: PipeId, status: Status) -> bool {
+        state.on_fabric(|fabric| {
+            let at = fabric.first_unlanded(id).expect("only what is outstanding fails");
+            fabric.fail(id, at, status);
+        });
+        true
+    }
+
+    fn land(&self, state: &mut State, id: PipeId, at: usize, half: u8) -> Result<bool, Violation> {
+        self.check_source(state, id, at)?;
+        let verb = state.fabric.pipe(id).ops[at].verb;
+        match verb {
+            Verb::Write { plane, source, from, to, len, .. } => {
+                let (start, end) = half_of(len, half);
+                let local = if source == Source::Staging { AreaKind::Staging } else { AreaKind::Log };
+                let from = self.map.find(local, from + start, end - start);
+                let words = state.node(id.from).words[from].to_vec();
+                let to = self.map.find(area_of(plane), to + start, end - start);
+                state.node_mut(id.to).place(&self.map, id.to, to.start, &words);
+            }
+            Verb::Read { from, to, len, .. } => {
+                let (start, end) = half_of(len, half);
+                let from = self.map.find(AreaKind::Control, from + start, end - start);
+                let words = state.node(id.to).words[from].to_vec();
+                let to = self.map.find(AreaKind::Staging, to + start, end - start);
+                state.node_mut(id.from).place(&self.map, id.from, to.start, &words);
+            }
+            _ => unreachable!("only WRITEs and READs are outstanding"),
+        }
+        state.on_fabric(|fabric| fabric.pipe_mut(id).ops[at].landed |= 1 << half);
+        Ok(true)
+    }
+
+    /// Invariant 11: no source byte changes while a request that reads it is outstanding.
+    fn check_source(&self, state: &State, id: PipeId, at: usize) -> Result<(), Violation> {
+        let op = &state.fabric.pipe(id).ops[at];
+        if let (Verb::Write { source, from, len, .. }, Some(posted)) = (op.verb, &op.source) {
+            let local = if source == Source::Staging { AreaKind::Staging } else { AreaKind::Log };
+            let now = &state.node(id.from).words[self.map.find(local, from, u64::from(len))];
+            if now != &posted[..] {
+                let what =
+                    format!("node {}: the source of {:?} changed while it was outstanding", id.from, op.verb);
+                return Err(Violation::new(11, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn pipe_step(&self, state: &mut State, id: PipeId) -> Result<bool, Violation> {
+        let verb = state.on_fabric(|fabric| fabric.pipe_mut(id).steps.pop_front());
+        let verb = verb.expect("a step is enabled when there is one");
+        let log = PipeId { plane: Plane::Log, ..id };
+        let mut ended = Vec::new();
+        let completion = match verb {
+            Verb::Connect { id: request } => {
+                let there = state.node(id.to).life != Life::Dead;
+                let value = state.on_fabric(|fabric| {
+                    ended.extend(fabric.close(PipeId { plane: Plane::Control, ..id }));
+                    ended.extend(fabric.close(log));
+                    if there {
+                        fabric.pipe_mut(id).state = PipeState::Open;
+                    }
+                    fabric.pipe(log).ours
+                });
+                let status = if there { Status::Success } else { Status::Unreachable };
+                Completion { id: request, status, value }
+            }
+            Verb::Open { id: request, numbers } => state.on_fabric(|fabric| {
+                let pipe = fabric.pipe_mut(id);
+                if pipe.state != PipeState::Closed {
+                    return done(request, Status::Failed);
+                }
+                (pipe.state, pipe.theirs) = (PipeState::Open, numbers);
+                done(request, Status::Success)
+            }),
+            Verb::Close { id: request } => {
+                let value = state.on_fabric(|fabric| {
+                    ended = fabric.close(id);
+                    fabric.pipe(id).ours
+                });
+                Completion { id: request, status: Status::Success, value }
+            }
+            _ => unreachable!("only steps of a posting end are queued there"),
+        };
+        for done in ended.into_iter().chain([completion]) {
+            self.complete(state, id.from, done)?;
+        }
+        Ok(true)
+    }
+
+    fn gate_step(&self, state: &mut State, acceptor: NodeId, peer: NodeId) -> Result<bool, Violation> {
+        let drains = self.bounds.fences_drain;
+        let completion = state.on_fabric(|fabric| {
+            let initiator = PipeId { from: peer, to: acceptor, plane: Plane::Log };
+            let gate = fabric.gate_mut(acceptor, peer);
+            let verb = *gate.steps.front().expect("a step is enabled when there is one");
+            let completion = match verb {
+                Verb::Arm { id, numbers } if gate.state == GateState::Closed => {
+                    gate.state = GateState::Armed;
+                    gate.theirs = numbers;
+                    gate.ours += 1;
+                    let value = gate.ours;
+                    let far = fabric.pipe_mut(initiator);
+                    far.armed_early |= far.state != PipeState::Closed;
+                    Completion { id, status: Status::Success, value }
+                }
+                Verb::Grant { id } if gate.state == GateState::Armed => {
+                    gate.state = GateState::Granted;
+                    done(id, Status::Success)
+                }
+                Verb::Arm { id, .. } | Verb::Grant { id } => done(id, Status::Failed),
+                Verb::Fence { .. } if gate.state != GateState::Revoked => {
+                    fabric.revoke(acceptor, peer, drains);
+                    return None;
+                }
+                Verb::Fence { id } => {
+                    fabric.closed(acceptor, peer);
+                    done(id, Status::Success)
+                }
+                _ => unreachable!("only steps of an acceptor's end are queued there"),
+            };
+            fabric.gate_mut(acceptor, peer).steps.pop_front();
+            Some(completion)
+        });
+        match completion {
+            Some(done) => self.complete(state, acceptor, done),
+            None => Ok(true),
+        }
+    }
+
+    /// A node makes a step; says whether anything changed.
+    fn step_node(
+        &self,
+        state: &mut State,
+        id: NodeId,
+        posts: bool,
+        input: impl FnOnce(&mut Replica<Lent>, Instant),
+    ) -> Result<bool, Violation> {
+        let node = state.node(id);
+        let now = Instant(node.clock);
+        let before = node.replica.status();
+        let mut replica = (*node.replica).clone();
+        let run = || {
+            let mut step = Step::default();
+            input(&mut replica, now);
+            step.take_events(&mut replica);
+            if posts {
+                while replica.apply(|entry| step.applied.push((entry.index, entry.payload.to_vec()))) {}
+                while let Some(verb) = replica.poll_verb() {
+                    step.posted.push((verb, source_of(&verb)));
+                }
+            }
+            step
+        };
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.map.lend(&node.words, run)));
+        let (step, words) = ran.map_err(|panic| {
+            let what = panic.downcast_ref::<String>().cloned();
+            let what = what.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+            Violation::new(0, format!("node {id}: {}", what.unwrap_or_else(|| "it panicked".into())))
+        })?;
+        let did = Did { replica, words, step };
+        self.settle_step(state, id, &before, did)
+    }
+
+    fn settle_step(
+        &self,
+        state: &mut State,
+        id: NodeId,
+        before: &ringleader_core::replica::Status,
+        did: Did,
+    ) -> Result<bool, Violation> {
+        let Did { replica, words, step } = did;
+        let form = form_of(&replica);
+        let node = state.node_mut(id);
+        let image = words.as_ref().map(|words| form_of_words(&self.map, id, words));
+        let image_changed = image.as_ref().is_some_and(|image| *image != *node.image);
+        if form == *node.form && !image_changed && step.is_nothing() {
+            // The same in all that matters: stay with what there was, so that nothing seems to move.
+            node.idle = true;
+            return Ok(false);
+        }
+        if let (Some(words), Some(image)) = (words, image) {
+            (node.words, node.image) = (words, Arc::new(image));
+        }
+        (node.replica, node.form, node.idle) = (Arc::new(replica), Arc::new(form), false);
+        let campaigns = step.events.iter().filter(|event| matches!(event, Event::Campaign { .. })).count();
+        state.spent.candidates = state.spent.candidates.saturating_add(campaigns as u8);
+        invariants::after_step(self, state, id, before, &step)?;
+        if !step.posted.is_empty() {
+            state.on_fabric(|fabric| {
+                step.posted.into_iter().for_each(|(verb, source)| fabric.post(id, verb, source));
+            });
+        }
+        Ok(true)
+    }
+}
+
+fn area_of(plane: Plane) -> AreaKind {
+    match plane {
+        Plane::Control => AreaKind::Control,
+        Plane::Log => AreaKind::Log,
+    }
+}
+
+/// What a WRITE is to carry, as it stands in the memory of the replica that runs.
+fn source_of(verb: &Verb) -> Option<Words> {
+    let Verb::Write { source, from, len, .. } = *verb else { return None };
+    let areas = Lent::areas();
+    let area: &Area<Lent> = if source == Source::Staging { &areas.staging } else { &areas.log };
+    let mut words = vec![0; len as usize / 8];
+    area.read(from, &mut words);
+    Some(words.into())
+}
+
+/// Where in a log area the slot of an entry is: all entries of a model take one slot.
+pub(crate) fn slot_offset(ring_len: u64, index: u64) -> u64 {
+    log::RING + (index - 1) * 64 % ring_len
+}
+
+const _: () = assert!(NODES == 3, "pairs are counted for three nodes");
