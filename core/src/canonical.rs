@@ -67,8 +67,10 @@ pub trait Canonical: Hasher {
     fn knows(&self, node: NodeId) -> bool;
     /// The clock of the replica that follows: all moments are relative to it.
     fn now(&mut self, now: Instant);
-    /// A moment by that clock.
+    /// A moment by that clock. It is compared with the clock, and with marks.
     fn moment(&mut self, at: Instant);
+    /// A moment that others are compared with.
+    fn mark(&mut self, at: Instant);
     /// A value of a counter. 0 is before the first.
     fn count(&mut self, space: Space, value: u64);
 

@@ -106,7 +106,7 @@ impl Detector {
             State::Quiet => out.plain(1u8),
             State::Probing { since, baseline } => {
                 out.plain((2u8, baseline.is_some()));
-                out.moment(since);
+                out.mark(since);
                 out.count(Space::own(Counter::Liveness, leader), baseline.unwrap_or(0));
             }
         }

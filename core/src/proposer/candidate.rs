@@ -267,7 +267,7 @@ impl Election {
             Election::Idle => out.plain(0u8),
             Election::Looking { since } => {
                 out.plain(1u8);
-                out.moment(since);
+                out.mark(since);
             }
             Election::Waiting { until } => {
                 out.plain(2u8);

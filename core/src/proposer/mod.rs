@@ -350,7 +350,13 @@ impl Proposer {
         out.count(Space::own(Counter::Sequence, me.node), *sequence);
         out.moment(*rest_until);
         election.canonical(out);
-        lead.canonical(me.node, out);
-        peers.canonical(out, |node, peer, out| peer.canonical(me.node, node, out));
+        let leads = matches!(role, Role::Leader | Role::Yielding);
+        if leads {
+            lead.canonical(me.node, out);
+        } else {
+            // All that the next leadership takes over.
+            out.count(Space::own(Counter::Beat, me.node), lead.beat_counter);
+        }
+        peers.canonical(out, |node, peer, out| peer.canonical(me.node, node, leads, out));
     }
 }

@@ -199,8 +199,8 @@ impl Peer {
 
 #[cfg(feature = "model")]
 impl Peer {
-    /// `me` sees `node` like this.
-    pub(crate) fn canonical<C: Canonical>(&self, me: NodeId, node: NodeId, out: &mut C) {
+    /// `me` sees `node` like this. While it does not lead, what it knew of its followers is of no account.
+    pub(crate) fn canonical<C: Canonical>(&self, me: NodeId, node: NodeId, leads: bool, out: &mut C) {
         let Peer {
             outbound,
             outbox,
@@ -235,7 +235,7 @@ impl Peer {
             |line, out: &mut C| request_line(line, me, node, out),
             out,
         );
-        out.plain((kind, term, last, hash, formed, state, walk, start, sent, matched, applied));
+        out.plain((kind, term, last, hash, formed, state));
         out.count(Space::own(Counter::Sequence, me), *asked);
         out.moment(*asked_at);
         out.moment(*heard_at);
@@ -245,11 +245,16 @@ impl Peer {
             answer_line(&AnswerLine { version: 0, ..*line }, node, me, out);
         }
         flights.canonical(Space::new(Counter::Write, me, node), out);
-        out.moment_if_any(*holds_since);
         out.count(Space::new(Counter::Write, me, node), u64::from(*number));
-        out.plain((beat_due, beat_flying, beaten));
+        out.plain(beat_flying);
         out.count(Space::new(Counter::BeatLine, me, node), u64::from(*beat_version));
-        out.moment_if_any(*beat_done);
-        out.moment(*broken_at);
+        if leads {
+            out.plain((walk, start, sent, matched, applied, beat_due, beaten));
+            out.moment_if_any(*holds_since);
+            out.moment_if_any(*beat_done);
+        }
+        if *state == FollowerState::Broken {
+            out.mark(*broken_at);
+        }
     }
 }

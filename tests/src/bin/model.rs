@@ -25,8 +25,8 @@ use ringleader_tests::run::quiet_panics;
 ///
 /// The search goes in rounds. Round D tries all schedules that leave a fixed one at most D times: by holding back what is
 /// due until nothing else can happen, by letting it happen early after all, by another order on one queue pair, or by a
-/// proposal or time-out before all is calm. When all is calm every choice is free; crashes and stops are free
-/// at any time. With --every-order nothing is fixed, and there is one round of all interleavings.
+/// proposal, time-out, crash or stop before all is calm. When all is calm every choice is free. With --every-order
+/// nothing is fixed, and there is one round of all interleavings.
 #[derive(Parser)]
 #[command(name = "model", version)]
 struct Args {
@@ -227,6 +227,14 @@ fn tell(limits: &Limits, done: &[Round], found: Option<&Found>, interrupted: boo
         Some(round) => println!("exhausted within them: all schedules, {}", name(&round.bounds)),
         None => println!("exhausted within them: nothing"),
     }
+    if let Some(round) = done.last() {
+        for (what, counts) in ["candidacies", "elections", "commits"].iter().zip(&round.outcome.reached) {
+            let counts = counts.iter().enumerate().filter(|(_, states)| **states > 0);
+            let counts: Vec<_> =
+                counts.map(|(count, states)| format!("{count}: {}", HumanCount(*states))).collect();
+            println!("states of the last round by {what} so far: {}", counts.join(", "));
+        }
+    }
     if let Some(found) = found {
         println!("\nThe shortest way known:");
         found.story.iter().for_each(|line| println!("{line}"));
@@ -242,7 +250,7 @@ fn summary(limits: &Limits, done: &[Round], found: Option<&Found>, interrupted: 
     let rounds = done.iter().map(|round| {
         serde_json::json!({
             "deviations": round.bounds.deviations, "states": round.outcome.states, "steps": round.outcome.steps,
-            "ends": round.outcome.ends, "longest": round.outcome.longest, "exhausted": round.outcome.exhausted,
+            "ends": round.outcome.ends, "reached": round.outcome.reached, "longest": round.outcome.longest, "exhausted": round.outcome.exhausted,
             "seconds": round.took.as_secs_f64(),
         })
     });

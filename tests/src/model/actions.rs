@@ -20,7 +20,7 @@ use super::canonical::{form_of, form_of_words};
 use super::fabric::{Fabric, GATES, GateState, PipeId, PipeState, done, half_of, ordered_pair};
 use super::invariants::{self, Step};
 use super::memory::{AreaKind, Lent, Map, NODES, Words, use_rings_of};
-use super::state::{Bounds, Life, Node, Record, Spent, Start, State};
+use super::state::{Bounds, Life, Node, Record, Spent, Start, State, leads};
 use crate::invariants::Violation;
 
 /// Something that happens.
@@ -311,9 +311,12 @@ impl World {
                 true
             }
             Action::Complete(id) => {
-                self.check_source(&next, id, 0)?;
                 let op = next.on_fabric(|fabric| fabric.pipe_mut(id).ops.remove(0));
                 let status = op.end.unwrap_or(Status::Success);
+                if let (Verb::Read { to, len, .. }, Status::Success) = (op.verb, status) {
+                    let place = self.map.find(AreaKind::Staging, to, u64::from(len));
+                    next.node_mut(id.from).place(&self.map, id.from, place.start, &op.read.concat());
+                }
                 self.complete(&mut next, id.from, done(op.verb.id(), status))?
             }
             Action::Fail(id) => {
@@ -375,40 +378,42 @@ impl World {
     }
 
     fn land(&self, state: &mut State, id: PipeId, at: usize, half: u8) -> Result<bool, Violation> {
-        self.check_source(state, id, at)?;
-        let verb = state.fabric.pipe(id).ops[at].verb;
-        match verb {
-            Verb::Write { plane, source, from, to, len, .. } => {
+        let op = &state.fabric.pipe(id).ops[at];
+        let mut read = Vec::new();
+        match (op.verb, op.source.clone()) {
+            (Verb::Write { plane, to, len, .. }, Some(source)) => {
                 let (start, end) = half_of(len, half);
-                let local = if source == Source::Staging { AreaKind::Staging } else { AreaKind::Log };
-                let from = self.map.find(local, from + start, end - start);
-                let words = state.node(id.from).words[from].to_vec();
                 let to = self.map.find(area_of(plane), to + start, end - start);
-                state.node_mut(id.to).place(&self.map, id.to, to.start, &words);
+                let words = &source[(start / 8) as usize..(end / 8) as usize];
+                state.node_mut(id.to).place(&self.map, id.to, to.start, words);
             }
-            Verb::Read { from, to, len, .. } => {
+            (Verb::Read { from, len, .. }, _) => {
                 let (start, end) = half_of(len, half);
                 let from = self.map.find(AreaKind::Control, from + start, end - start);
-                let words = state.node(id.to).words[from].to_vec();
-                let to = self.map.find(AreaKind::Staging, to + start, end - start);
-                state.node_mut(id.from).place(&self.map, id.from, to.start, &words);
+                read = state.node(id.to).words[from].to_vec();
             }
             _ => unreachable!("only WRITEs and READs are outstanding"),
         }
-        state.on_fabric(|fabric| fabric.pipe_mut(id).ops[at].landed |= 1 << half);
+        state.on_fabric(|fabric| {
+            let op = &mut fabric.pipe_mut(id).ops[at];
+            op.landed |= 1 << half;
+            op.read[usize::from(half)] = read;
+        });
         Ok(true)
     }
 
-    /// Invariant 11: no source byte changes while a request that reads it is outstanding.
-    fn check_source(&self, state: &State, id: PipeId, at: usize) -> Result<(), Violation> {
-        let op = &state.fabric.pipe(id).ops[at];
-        if let (Verb::Write { source, from, len, .. }, Some(posted)) = (op.verb, &op.source) {
-            let local = if source == Source::Staging { AreaKind::Staging } else { AreaKind::Log };
-            let now = &state.node(id.from).words[self.map.find(local, from, u64::from(len))];
-            if now != &posted[..] {
-                let what =
-                    format!("node {}: the source of {:?} changed while it was outstanding", id.from, op.verb);
-                return Err(Violation::new(11, what));
+    /// Invariant 11: no source byte changes while a request that reads it is outstanding. Judged after each step of the
+    /// poster, so that whenever a half is sent it carries what was posted.
+    fn check_sources(&self, state: &State, id: NodeId) -> Result<(), Violation> {
+        let ops = PipeId::all().filter(|pipe| pipe.from == id).flat_map(|pipe| &state.fabric.pipe(pipe).ops);
+        for op in ops {
+            if let (Verb::Write { source, from, len, .. }, Some(posted)) = (op.verb, &op.source) {
+                let local = if source == Source::Staging { AreaKind::Staging } else { AreaKind::Log };
+                if state.node(id).words[self.map.find(local, from, u64::from(len))] != posted[..] {
+                    let what =
+                        format!("node {id}: the source of {:?} changed while it was outstanding", op.verb);
+                    return Err(Violation::new(11, what));
+                }
             }
         }
         Ok(())
@@ -540,19 +545,18 @@ impl World {
         let Did { replica, words, step } = did;
         let form = form_of(&replica);
         let node = state.node_mut(id);
-        let image = words.as_ref().map(|words| form_of_words(&self.map, id, words));
-        let image_changed = image.as_ref().is_some_and(|image| *image != *node.image);
-        if form == *node.form && !image_changed && step.is_nothing() {
+        let words = words.unwrap_or_else(|| Arc::clone(&node.words));
+        let image = form_of_words(&self.map, id, leads(&replica), &words);
+        if form == *node.form && image == *node.image && step.is_nothing() {
             // The same in all that matters: stay with what there was, so that nothing seems to move.
             node.idle = true;
             return Ok(false);
         }
-        if let (Some(words), Some(image)) = (words, image) {
-            (node.words, node.image) = (words, Arc::new(image));
-        }
+        (node.words, node.image) = (words, Arc::new(image));
         (node.replica, node.form, node.idle) = (Arc::new(replica), Arc::new(form), false);
         let campaigns = step.events.iter().filter(|event| matches!(event, Event::Campaign { .. })).count();
         state.spent.candidates = state.spent.candidates.saturating_add(campaigns as u8);
+        self.check_sources(state, id)?;
         invariants::after_step(self, state, id, before, &step)?;
         if !step.posted.is_empty() {
             state.on_fabric(|fabric| {

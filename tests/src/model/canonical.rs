@@ -1,23 +1,26 @@
 //! When two states are one: a 128-bit hash of a state in canonical form.
 //!
 //! *Sound*: states with one hash (collisions of 128 bits aside: for 10^8 states less than 10^-22) behave alike.
-//! - A counter's values are numbered anew by their order among all copies of that counter, in all nodes and on all their
-//!   ways, with gaps kept as "none", "one", "more". The core only compares them, steps the newest, and looks one
-//!   back (an epoch that is being armed).
-//! - A moment that has been is numbered by its order among that node's moments. Its clock moves in steps that are as long
-//!   as every time-out that can fire, and a node takes too few of them for those that cannot: "now" or "before" decides.
-//!   What is yet to come keeps its distance.
-//! - CRCs and versions that nobody compares follow from the rest and are left out of whole lines. A torn line is hashed
+//! - The values of a counter are numbered anew by their order among all its copies, in all nodes and on all their ways: the
+//!   core compares them, and steps the newest. Of epochs it also shows the one before the newest, so whether two
+//!   of them are neighbours is kept.
+//! - A moment that has been is "now" or "before", and before or behind each moment that others are compared with. A clock
+//!   moves in steps as long as every time-out that can fire, and too few of them for those that cannot. What is yet
+//!   to come keeps its distance.
+//! - CRCs, and versions that nobody compares, follow from the rest and are left out of whole lines. A torn line is hashed
 //!   as it stands.
+//! - Of the staging area only the ring of a leader is kept: what a WRITE carries and what a READ has brought is part of
+//!   that verb, and all else is made anew before it is used again.
 
 use std::hash::{Hash, Hasher};
 
 use ringleader_core::canonical::{
     Canonical, Counter, Space, answer_line, beat_line, progress_line, request_line,
 };
-use ringleader_core::layout::{AnswerLine, BeatLine, LeaderLine, Line, ProgressLine, RequestLine};
+use ringleader_core::layout::{LeaderLine, Line};
 use ringleader_core::replica::Replica;
 use ringleader_core::types::{Instant, NodeId};
+use ringleader_core::verb::Class;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::memory::{Holds, Lent, Map, NODES};
@@ -41,21 +44,19 @@ pub struct Sink {
     plain: Vec<u8>,
     counts: Vec<u64>,
     now: u64,
-    /// Moments that have been, and where their order goes.
+    /// Moments that have been, and where what is said of them goes.
     moments: Vec<(u64, usize)>,
+    marks: Vec<u64>,
 }
 
 impl Sink {
     /// The form of what was taken in.
     pub fn form(mut self) -> Form {
-        let mut order: Vec<u64> = self.moments.iter().map(|(at, _)| *at).collect();
-        order.sort_unstable_by(|a, b| b.cmp(a));
-        order.dedup();
-        // 0 is now, whether anything happened now or not.
-        let first = u8::from(order.first() != Some(&self.now));
+        self.marks.sort_unstable();
+        self.marks.dedup();
         for (at, place) in &self.moments {
-            let behind = order.iter().position(|other| other == at).unwrap_or(0);
-            self.plain[*place] = first + behind as u8;
+            let behind = self.marks.iter().filter(|mark| *mark <= at).count() as u8;
+            self.plain[*place] = behind << 1 | u8::from(*at == self.now);
         }
         Form { plain: xxh3_128(&self.plain), counts: self.counts.into() }
     }
@@ -90,6 +91,11 @@ impl Canonical for Sink {
         }
     }
 
+    fn mark(&mut self, at: Instant) {
+        self.marks.push(at.0);
+        self.moment(at);
+    }
+
     fn count(&mut self, space: Space, value: u64) {
         assert!(value < 1 << VALUE_BITS, "counters of a model stay small");
         assert!(space.of.0 <= NODES && space.to.0 <= NODES, "a model knows its nodes only");
@@ -105,35 +111,36 @@ pub fn form_of(replica: &Replica<Lent>) -> Form {
     sink.form()
 }
 
-/// The form of the memory of `me`.
-pub fn form_of_words(map: &Map, me: NodeId, words: &[u64]) -> Form {
+/// The form of the memory of `me`. `leads`: its staging ring is in use.
+pub fn form_of_words(map: &Map, me: NodeId, leads: bool, words: &[u64]) -> Form {
     let mut sink = Sink::default();
+    sink.plain(leads);
     for part in map.parts() {
-        put_part(&mut sink, me, part.holds, &words[part.at..part.at + part.len]);
+        let words = &words[part.at..part.at + part.len];
+        match part.holds {
+            Holds::Plain => sink.plain(words),
+            Holds::Leader => put_line(&mut sink, words, |line: &LeaderLine, sink| {
+                sink.plain((line.term, line.commit, line.commit_index, line.flags));
+            }),
+            Holds::Progress => put_line(&mut sink, words, |line, sink| progress_line(line, me, sink)),
+            Holds::Request(of) => put_line(&mut sink, words, |line, sink| request_line(line, of, me, sink)),
+            Holds::Answer(of) => put_line(&mut sink, words, |line, sink| answer_line(line, of, me, sink)),
+            Holds::Beat => put_line(&mut sink, words, |line, sink| beat_line(line, me, sink)),
+            Holds::StagingRing if leads => sink.plain(words),
+            Holds::StagingRing | Holds::OnItsWay => {}
+        }
     }
     sink.form()
 }
 
-fn put_part(sink: &mut Sink, me: NodeId, holds: Holds, words: &[u64]) {
-    match holds {
-        Holds::Plain => sink.plain(words),
-        Holds::Leader => put_line(sink, words, |line: &LeaderLine, sink| {
-            sink.plain((line.term, line.commit, line.commit_index, line.flags));
-        }),
-        Holds::OwnProgress => put_line(sink, words, |line, sink| progress_line(line, me, sink)),
-        Holds::Progress(of) => {
-            put_line(sink, words, |line: &ProgressLine, sink| progress_line(line, of, sink))
-        }
-        Holds::RequestFrom(of) => put_line(sink, words, |line, sink| request_line(line, of, me, sink)),
-        Holds::RequestTo(to) => {
-            put_line(sink, words, |line: &RequestLine, sink| request_line(line, me, to, sink));
-        }
-        Holds::AnswerFrom(of) => put_line(sink, words, |line, sink| answer_line(line, of, me, sink)),
-        Holds::AnswerTo(to) => {
-            put_line(sink, words, |line: &AnswerLine, sink| answer_line(line, me, to, sink));
-        }
-        Holds::Beat => put_line(sink, words, |line, sink| beat_line(line, me, sink)),
-        Holds::BeatTo(to) => put_line(sink, words, |line: &BeatLine, sink| beat_line(line, to, sink)),
+/// What a verb of `me` to `peer` carries.
+pub(crate) fn put_carried(sink: &mut Sink, class: Class, me: NodeId, peer: NodeId, words: &[u64]) {
+    match class {
+        Class::Request => put_line(sink, words, |line, sink| request_line(line, me, peer, sink)),
+        Class::Answer => put_line(sink, words, |line, sink| answer_line(line, me, peer, sink)),
+        Class::Beat => put_line(sink, words, |line, sink| beat_line(line, peer, sink)),
+        Class::Progress => put_line(sink, words, |line, sink| progress_line(line, peer, sink)),
+        _ => sink.plain(words),
     }
 }
 
@@ -174,12 +181,13 @@ pub fn hash_of<'a>(forms: impl Iterator<Item = &'a Form>, rest: &[u8]) -> u128 {
     let numbers = bytes.len();
     bytes.resize(numbers + counts.len(), 0);
     let mut start = 0;
-    for end in ends.map(usize::from) {
+    for (space, end) in ends.map(usize::from).into_iter().enumerate() {
+        let farthest = if space >> 4 == Counter::Epoch as usize { 2 } else { 1 };
         let values = &mut sorted[start..end];
         values.sort_unstable();
         let (mut before, mut number) = (0, 0);
         for (value, place) in values {
-            number += (*value - before).min(2) as u8;
+            number += (*value - before).min(farthest) as u8;
             before = *value;
             bytes[numbers + usize::from(*place)] = number;
         }

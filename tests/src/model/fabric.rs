@@ -11,7 +11,7 @@ use ringleader_core::canonical::{Canonical, Counter, Space};
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Status, Verb};
 
-use super::canonical::{Form, Sink, pair};
+use super::canonical::{Form, Sink, pair, put_carried};
 use super::memory::{NODES, Words};
 
 /// Posting ends: two planes of each ordered pair.
@@ -71,8 +71,10 @@ pub(crate) struct Op {
     /// What has landed, a bit a half.
     pub(crate) landed: u8,
     pub(crate) end: Option<Status>,
-    /// The source as it was when it was posted.
+    /// What a WRITE carries: its source as it was when it was posted.
     pub(crate) source: Option<Words>,
+    /// What a READ has brought, by halves. It is placed when the poster gets the completion: nobody looks before.
+    pub(crate) read: [Vec<u64>; 2],
 }
 
 /// Both halves.
@@ -185,7 +187,7 @@ impl Fabric {
         match verb {
             Verb::Write { .. } | Verb::Read { .. } => {
                 let end = (pipe.state != PipeState::Open).then_some(Status::Flushed);
-                pipe.ops.push(Op { verb, landed: 0, end, source });
+                pipe.ops.push(Op { verb, landed: 0, end, source, read: [Vec::new(), Vec::new()] });
             }
             _ => pipe.steps.push_back(verb),
         }
@@ -333,9 +335,14 @@ impl Fabric {
                 out.count(pair(Counter::End, id.from, id.to), *ours);
                 out.count(pair(Counter::Armed, id.to, id.from), *theirs);
             }
-            for Op { verb, landed, end, source: _ } in ops {
+            for Op { verb, landed, end, source, read } in ops {
                 out.plain((*landed, *end));
                 put_verb(&mut out, id.from, verb);
+                match (source, *landed) {
+                    (Some(words), _) => put_carried(&mut out, verb.id().class, id.from, id.to, words),
+                    (None, BOTH) => put_carried(&mut out, verb.id().class, id.from, id.to, &read.concat()),
+                    (None, _) => out.plain(read),
+                }
             }
             steps.iter().for_each(|verb| put_verb(&mut out, id.from, verb));
         }

@@ -39,22 +39,18 @@ pub enum Holds {
     Plain,
     /// The own leader line, whose version nobody looks at.
     Leader,
-    /// The progress line of a node.
-    Progress(NodeId),
-    /// A request line, by its writer and its reader; no writer: the node itself.
-    RequestFrom(NodeId),
-    /// The same, on its way out.
-    RequestTo(NodeId),
-    /// An answer line.
-    AnswerFrom(NodeId),
-    /// The same, on its way out.
-    AnswerTo(NodeId),
+    /// The own progress line.
+    Progress,
+    /// A request line, by its writer.
+    Request(NodeId),
+    /// An answer line, by its writer.
+    Answer(NodeId),
     /// The beat in the own log.
     Beat,
-    /// A beat on its way out.
-    BeatTo(NodeId),
-    /// The node's own progress line.
-    OwnProgress,
+    /// What a WRITE carries or a READ brings.
+    OnItsWay,
+    /// Entries that a leader has made, or sends.
+    StagingRing,
 }
 
 /// A part of an area that is kept.
@@ -87,25 +83,25 @@ impl Map {
         let mut map = Map { parts: Vec::new(), len: 0, ring_len };
         let ids = || (1..=NODES).map(NodeId);
         map.line::<Header>(AreaKind::Control, control::HEADER, Holds::Plain);
-        map.line::<ProgressLine>(AreaKind::Control, control::PROGRESS, Holds::OwnProgress);
+        map.line::<ProgressLine>(AreaKind::Control, control::PROGRESS, Holds::Progress);
         map.line::<LeaderLine>(AreaKind::Control, control::LEADER, Holds::Leader);
         map.line::<ConfigBlock>(AreaKind::Control, control::CONFIG, Holds::Plain);
         for node in ids() {
-            map.line::<RequestLine>(AreaKind::Control, layout::request_of(node), Holds::RequestFrom(node));
-            map.line::<AnswerLine>(AreaKind::Control, layout::answer_of(node), Holds::AnswerFrom(node));
+            map.line::<RequestLine>(AreaKind::Control, layout::request_of(node), Holds::Request(node));
+            map.line::<AnswerLine>(AreaKind::Control, layout::answer_of(node), Holds::Answer(node));
         }
         map.line::<BeatLine>(AreaKind::Log, log::BEAT, Holds::Beat);
         map.add(AreaKind::Log, log::RING, ring_len, Holds::Plain);
         for node in ids() {
             let peer = node.slot();
-            map.line::<RequestLine>(AreaKind::Staging, staging::request(peer), Holds::RequestTo(node));
-            map.line::<AnswerLine>(AreaKind::Staging, staging::answer(peer), Holds::AnswerTo(node));
-            map.line::<BeatLine>(AreaKind::Staging, staging::beat(peer), Holds::BeatTo(node));
-            map.line::<Header>(AreaKind::Staging, staging::header(peer), Holds::Plain);
-            map.line::<ProgressLine>(AreaKind::Staging, staging::progress(peer), Holds::Progress(node));
-            map.line::<ConfigBlock>(AreaKind::Staging, staging::config(peer), Holds::Plain);
+            map.line::<RequestLine>(AreaKind::Staging, staging::request(peer), Holds::OnItsWay);
+            map.line::<AnswerLine>(AreaKind::Staging, staging::answer(peer), Holds::OnItsWay);
+            map.line::<BeatLine>(AreaKind::Staging, staging::beat(peer), Holds::OnItsWay);
+            map.line::<Header>(AreaKind::Staging, staging::header(peer), Holds::OnItsWay);
+            map.line::<ProgressLine>(AreaKind::Staging, staging::progress(peer), Holds::OnItsWay);
+            map.line::<ConfigBlock>(AreaKind::Staging, staging::config(peer), Holds::OnItsWay);
         }
-        map.add(AreaKind::Staging, log::RING, ring_len, Holds::Plain);
+        map.add(AreaKind::Staging, log::RING, ring_len, Holds::StagingRing);
         map
     }
 

@@ -2,9 +2,8 @@
 //!
 //! Bounded by *deviations* it follows a fixed schedule (queue pairs in order, then acceptors' ends, then nodes) that may be
 //! left so many times: by holding back what is due until nothing else can happen, by letting something held back
-//! happen early, by another order on one queue pair, by a proposal or a time-out before all is calm. When all is
-//! calm, every choice is free; crashes and stops are free at any time. Without that bound, everything that can happen
-//! is tried in every state.
+//! happen early, by another order on one queue pair, by a proposal, a time-out, a crash or a stop before all is calm.
+//! When all is calm, every choice is free. Without that bound, everything that can happen is tried in every state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,6 +19,8 @@ use ringleader_core::types::NodeId;
 
 const SHARDS: usize = 64;
 const UNBOUNDED: u8 = u8::MAX;
+/// Counted up to this.
+pub const REACHED: usize = 5;
 
 /// The way to a state.
 #[derive(Debug)]
@@ -100,6 +101,8 @@ pub struct Outcome {
     pub ends: u64,
     /// Longest way.
     pub longest: u64,
+    /// States with so many candidacies, elections, and entries committed since the first state.
+    pub reached: [[u64; REACHED]; 3],
     /// All of the bounded space was seen.
     pub exhausted: bool,
     /// What was found, and the way there.
@@ -117,6 +120,8 @@ pub struct Progress {
     pub ends: AtomicU64,
     /// Longest way so far.
     pub longest: AtomicU64,
+    /// States with so many candidacies, elections, and entries committed, since the first state.
+    pub reached: [[AtomicU64; REACHED]; 3],
     /// Set from outside to end it.
     pub stop: AtomicBool,
 }
@@ -159,6 +164,8 @@ struct Search<'a> {
     world: &'a World,
     progress: &'a Progress,
     max_states: u64,
+    /// Elections and committed entries of the first state.
+    base: (usize, usize),
     seen: Vec<Mutex<Seen>>,
     /// Frames that wait for a thread that has nothing to do.
     shared: Mutex<Vec<Frame>>,
@@ -171,7 +178,11 @@ struct Search<'a> {
 
 /// Searches all that is within the bounds of `world`, up to so many states.
 pub fn search(world: &World, max_states: u64, threads: usize, progress: &Progress) -> Outcome {
+    let first = world.first_state();
+    let base =
+        first.as_ref().map_or((0, 0), |first| (first.record.elected.len(), first.record.committed.len()));
     let search = Search {
+        base,
         world,
         progress,
         max_states,
@@ -183,7 +194,7 @@ pub fn search(world: &World, max_states: u64, threads: usize, progress: &Progres
         cut: AtomicBool::new(false),
         found: Mutex::new(None),
     };
-    match world.first_state() {
+    match first {
         Ok(first) => {
             let left = world.bounds.deviations.unwrap_or(UNBOUNDED);
             match search.enter(first, None, 0, left) {
@@ -203,6 +214,9 @@ pub fn search(world: &World, max_states: u64, threads: usize, progress: &Progres
         steps: progress.steps.load(Ordering::Relaxed),
         ends: progress.ends.load(Ordering::Relaxed),
         longest: progress.longest.load(Ordering::Relaxed),
+        reached: std::array::from_fn(|what| {
+            std::array::from_fn(|count| progress.reached[what][count].load(Ordering::Relaxed))
+        }),
         exhausted: !search.cut.load(Ordering::Relaxed),
         found: search.found.into_inner().expect("no thread panics with it"),
     }
@@ -335,6 +349,7 @@ impl Search<'_> {
                 Some(best) => *best = left,
                 None => {
                     seen.insert(hash, left);
+                    self.count(&state);
                     if self.progress.states.fetch_add(1, Ordering::Relaxed) + 1 >= self.max_states {
                         self.cut.store(true, Ordering::Relaxed);
                         self.stop.store(true, Ordering::Relaxed);
@@ -349,6 +364,17 @@ impl Search<'_> {
             self.progress.ends.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Some(Frame { state, way, depth, left, todo }))
+    }
+
+    fn count(&self, state: &State) {
+        let counts = [
+            usize::from(state.spent.candidates),
+            state.record.elected.len() - self.base.0,
+            state.record.committed.len() - self.base.1,
+        ];
+        for (reached, count) in self.progress.reached.iter().zip(counts) {
+            reached[count.min(REACHED - 1)].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// All that can happen.
@@ -404,12 +430,8 @@ impl Search<'_> {
             |choice, cost, ready| offers.extend((cost <= left).then_some(Offer { choice, cost, ready }));
         let mut rest = Vec::new();
         self.world.fault_actions(state, &mut rest);
-        for action in rest.drain(..) {
-            let cost = if matches!(action, Action::LandLate(_)) { price } else { 0 };
-            offer(Choice::Do(action), cost, None);
-        }
         self.world.input_actions(state, &mut rest);
-        rest.drain(..).for_each(|action| offer(Choice::Do(action), price, None));
+        rest.into_iter().for_each(|action| offer(Choice::Do(action), price, None));
         for (actions, mut ready) in held {
             for (at, action) in actions.into_iter().enumerate() {
                 offer(Choice::Do(action), price + u8::from(at > 0), ready.take());

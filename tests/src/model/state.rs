@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ringleader_core::proposer::Role;
 use ringleader_core::replica::Replica;
 use ringleader_core::types::{NodeId, Term};
 
@@ -177,12 +178,12 @@ impl State {
 impl Node {
     pub(crate) fn new(map: &Map, me: NodeId, replica: Replica<Lent>, words: Words, clock: u64) -> Node {
         let form = Arc::new(form_of(&replica));
-        let image = Arc::new(form_of_words(map, me, &words));
+        let image = Arc::new(form_of_words(map, me, leads(&replica), &words));
         Node { replica: Arc::new(replica), words, life: Life::Running, clock, idle: false, form, image }
     }
 
     pub(crate) fn set_words(&mut self, map: &Map, me: NodeId, words: Words) {
-        self.image = Arc::new(form_of_words(map, me, &words));
+        self.image = Arc::new(form_of_words(map, me, leads(&self.replica), &words));
         self.words = words;
         self.idle = false;
     }
@@ -195,4 +196,9 @@ impl Node {
             self.set_words(map, me, changed.into());
         }
     }
+}
+
+/// Whether a replica's staging ring is in use.
+pub(crate) fn leads(replica: &Replica<Lent>) -> bool {
+    matches!(replica.status().role, Role::Leader | Role::Yielding)
 }
