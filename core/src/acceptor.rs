@@ -14,8 +14,10 @@ use crate::layout::{
 };
 use crate::link::Link;
 use crate::mailbox::{Outbox, Route};
+use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory, full};
 use crate::options::Identity;
+use crate::planted::{self, Bug};
 use crate::request::{Answer, Ask, Request};
 use crate::table::Table;
 use crate::timing::Timing;
@@ -192,9 +194,11 @@ impl Acceptor {
         let answered = &self.answered[request.from];
         if answered.boot == request.boot {
             if request.sequence < answered.sequence {
+                mark(mark::Acceptor::Dropped);
                 return;
             }
             if request.sequence == answered.sequence && !answered.void {
+                mark(mark::Acceptor::Repeated);
                 self.answers[request.from].say_again();
                 return;
             }
@@ -206,12 +210,14 @@ impl Acceptor {
         match busy {
             Some(current) if current == request => {}
             Some(_) => {
-                if self
-                    .pending
-                    .is_none_or(|pending| pending.from == request.from || request.weight() > pending.weight())
-                {
-                    self.pending = Some(request);
-                }
+                mark(match self.pending {
+                    None => mark::Acceptor::PendingKept,
+                    Some(pending) if pending.from == request.from || request.weight() > pending.weight() => {
+                        mark::Acceptor::PendingReplaced
+                    }
+                    Some(_) => return mark(mark::Acceptor::PendingDropped),
+                });
+                self.pending = Some(request);
             }
             None => self.judge(on, request),
         }
@@ -228,24 +234,37 @@ impl Acceptor {
         match request.ask {
             Ask::Vote { last } => {
                 let behind = request.term < self.promise.term()
-                    || request.term == self.promise.term() && self.promise.node() != request.from;
+                    || request.term == self.promise.term()
+                        && self.promise.node() != request.from
+                        && !planted::is(Bug::DoubleVote);
                 if behind {
-                    return self.answer(&request, verdict::BEHIND);
+                    return self.refuse(&request, verdict::BEHIND, mark::Acceptor::RefusedBehind);
                 }
                 if self.lease_holds(on.now) {
-                    return self.answer(&request, verdict::LEASE);
+                    return self.refuse(&request, verdict::LEASE, mark::Acceptor::RefusedLease);
                 }
                 if last.is_some_and(|last| last < self.walker.lower_bound().rank()) {
-                    return self.answer(&request, verdict::OLDER);
+                    return self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedOlder);
+                }
+                if planted::is(Bug::VoteWaitsForArming)
+                    && request.from != self.me.node
+                    && !self.inbound[request.from].can_grant()
+                    && !self.inbound[request.from].is_granted()
+                {
+                    return;
                 }
             }
             Ask::Access => {
                 if request.term < self.promise.term() {
-                    return self.answer(&request, verdict::BEHIND);
+                    return self.refuse(&request, verdict::BEHIND, mark::Acceptor::RefusedBehind);
                 }
             }
         }
         self.fence_writer(on);
+        mark(match request.ask {
+            Ask::Vote { .. } => mark::Acceptor::FencingForVote,
+            Ask::Access => mark::Acceptor::FencingForAccess,
+        });
         self.operation = Operation::Fencing { request, judged, since: on.now };
         self.proceed(on);
     }
@@ -266,13 +285,18 @@ impl Acceptor {
     fn fence_writer<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         if self.grant_due {
             // Promised, not granted yet, and now it will not be: the same request, repeated, is judged anew.
+            mark(mark::Acceptor::PromiseVoided);
             self.answered[self.promise.node()].void = true;
             self.grant_due = false;
         }
         for inbound in self.inbound.iter_mut() {
             if inbound.may_write() {
+                mark(mark::Inbound::GrantedFenced);
                 inbound.fence();
             }
+        }
+        if self.writer != NodeId::NOBODY {
+            mark(mark::Acceptor::WriterFenced);
         }
         self.release_writer();
         self.publish(on);
@@ -289,8 +313,11 @@ impl Acceptor {
     /// Carries the operation on as far as it goes now.
     fn proceed<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         if let Operation::Fencing { request, judged, since } = self.operation {
-            if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write()) {
+            if let Some(writer) = self.inbound.iter().find(|inbound| inbound.may_write())
+                && !planted::is(Bug::PromiseBeforeFence)
+            {
                 if on.now.since(since) > self.timing.fence_limit_ns {
+                    mark(mark::Acceptor::Abort);
                     on.events.push(Event::Abort { writer: writer.peer() });
                 }
                 return;
@@ -302,24 +329,37 @@ impl Acceptor {
             if let Ask::Vote { .. } = request.ask
                 && now != judged
                 && !beat::is_yielding(&now, self.promise)
+                && !planted::is(Bug::NoSecondLook)
             {
                 self.operation = Operation::Idle;
                 self.walker.handle_fence();
-                return self.answer(&request, verdict::LEASE);
+                return self.refuse(&request, verdict::LEASE, mark::Acceptor::RefusedBySecondLook);
             }
-            self.walker.handle_fence();
+            if !planted::is(Bug::WalkBeforeFence) {
+                self.walker.handle_fence();
+            }
+            mark(mark::Acceptor::Walking);
             self.operation = Operation::Walking { request };
         }
         if let Operation::Walking { request } = self.operation {
-            self.look_at_beat(on);
-            self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
-            if !self.walker.is_done() {
-                return;
+            if !planted::is(Bug::WalkBeforeFence) {
+                self.look_at_beat(on);
+                self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
+                if !self.walker.is_done() {
+                    return;
+                }
             }
             self.operation = Operation::Idle;
-            let older =
-                matches!(request.ask, Ask::Vote { last: Some(last) } if last < self.walker.cursor().rank());
-            if older { self.answer(&request, verdict::OLDER) } else { self.promise_to(on, &request) }
+            let older = matches!(request.ask, Ask::Vote { last: Some(last) } if last < self.walker.cursor().rank())
+                && !planted::is(Bug::NoOlderCheck);
+            if older && planted::is(Bug::RefusalThatPromises) {
+                self.promise = request.promise();
+            }
+            if older {
+                self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedAfterWalk);
+            } else {
+                self.promise_to(on, &request);
+            }
         }
     }
 
@@ -332,6 +372,11 @@ impl Acceptor {
         self.granted_at = Some(on.now);
         self.detector.handle_heard(on.now);
         self.grant_due = true;
+        mark(match request.from == self.me.node {
+            true => mark::Acceptor::GrantedOwn,
+            false if self.inbound[request.from].can_grant() => mark::Acceptor::PromisedArmed,
+            false => mark::Acceptor::PromisedUnarmed,
+        });
         self.publish(on);
         full();
         self.answer(request, verdict::GRANTED);
@@ -348,6 +393,12 @@ impl Acceptor {
         self.walker.handle_grant();
         self.revision += 1;
         self.publish(on);
+    }
+
+    /// A refusal changes nothing.
+    fn refuse(&mut self, request: &Request, verdict: u8, why: mark::Acceptor) {
+        mark(why);
+        self.answer(request, verdict);
     }
 
     fn answer(&mut self, request: &Request, verdict: u8) {
@@ -384,7 +435,7 @@ impl Acceptor {
 
     /// Writes the own beat line, if this node's own proposer may write.
     pub(crate) fn beat_local<M: Memory>(&mut self, areas: &Areas<M>, beat: &BeatLine, version: u32) -> bool {
-        if self.writer != self.me.node {
+        if self.writer != self.me.node && !planted::is(Bug::BeatsOutsideFence) {
             return false;
         }
         beat.write(&areas.log, log::BEAT, version);
@@ -420,6 +471,7 @@ impl Acceptor {
         }
         if self.operation == Operation::Idle {
             if let Some(request) = self.pending.take() {
+                mark(mark::Acceptor::PendingJudged);
                 self.handle_request(on, request);
             } else {
                 self.grant_when_armed();
@@ -450,6 +502,7 @@ impl Acceptor {
     fn drop_lost_writer<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         let writer = self.writer;
         if writer != NodeId::NOBODY && writer != self.me.node && !self.inbound[writer].is_granted() {
+            mark(mark::Acceptor::WriterLost);
             self.release_writer();
             self.publish(on);
         }
@@ -474,7 +527,10 @@ impl Acceptor {
             self.revision += 1;
         }
         match change {
-            Change::Granted => self.give_grant(on, peer),
+            Change::Granted => {
+                mark(mark::Acceptor::Granted);
+                self.give_grant(on, peer);
+            }
             Change::Fenced => match self.operation {
                 Operation::Idle => {
                     self.drop_lost_writer(on);

@@ -6,6 +6,8 @@
 #[cfg(feature = "model")]
 use crate::canonical::{Canonical, Counter, Space};
 use crate::layout::{RequestLine, qp};
+use crate::mark::{self, mark};
+use crate::planted::{self, Bug};
 use crate::types::{Boot, Epoch, Instant, NodeId};
 use crate::verb::{Class, Completion, RequestId, Status, Verb};
 
@@ -114,6 +116,7 @@ impl Inbound {
 
     pub(crate) fn grant(&mut self) {
         assert!(self.state == State::Armed, "only an armed queue pair is granted");
+        mark(mark::Inbound::Granting);
         self.state = State::Granting;
         self.wanted = Some(Class::Grant);
     }
@@ -157,6 +160,10 @@ impl Inbound {
                     !shown.ready && (shown.epoch >= self.epoch || shown.numbers != self.peer_numbers)
                 });
                 if left || closed {
+                    mark(match self.state {
+                        State::Armed => mark::Inbound::ArmedLeft,
+                        _ => mark::Inbound::GrantedLeft,
+                    });
                     self.fence();
                     return true;
                 }
@@ -164,14 +171,15 @@ impl Inbound {
             State::Closed => {
                 if let Some(shown) = self.shown
                     && shown.boot == boot
-                    && !shown.ready
                     // Never before the peer's end is known closed in the epoch before. A peer that never opened that
                     // one takes it for closed when it is shown fenced.
-                    && (shown.epoch >= self.epoch || self.armed_for != boot)
+                    && (!shown.ready && (shown.epoch >= self.epoch || self.armed_for != boot)
+                        || planted::is(Bug::ArmBeforeClosed))
                 {
                     self.epoch = Epoch(self.epoch.0 + 1);
                     self.armed_for = boot;
                     self.peer_numbers = shown.numbers;
+                    mark(mark::Inbound::Arming);
                     self.state = State::Arming;
                     self.wanted = Some(Class::Arm);
                     return true;
@@ -205,8 +213,10 @@ impl Inbound {
             (Class::Arm, State::Arming) => {
                 self.numbers = done.value;
                 if success {
+                    mark(mark::Inbound::Armed);
                     self.state = State::Armed;
                 } else {
+                    mark(mark::Inbound::ArmFailed);
                     self.state = State::Fencing { permitted: false };
                     self.wanted = Some(Class::Fence);
                     self.retry_at = now.after(repeat_ns);
@@ -214,20 +224,24 @@ impl Inbound {
                 Change::Shown
             }
             (Class::Grant, State::Granting) if success => {
+                mark(mark::Inbound::Granted);
                 self.state = State::Granted;
                 Change::Granted
             }
             // A flag that could not be set: start over with another epoch.
             (Class::Grant, State::Granting) => {
+                mark(mark::Inbound::GrantFailed);
                 self.fence();
                 Change::Shown
             }
             (Class::Fence, State::Fencing { .. }) if success => {
+                mark(mark::Inbound::Closed);
                 self.state = State::Closed;
                 Change::Fenced
             }
             // A fence that failed is no fence: try again; `fence_limit` ends it.
             (Class::Fence, State::Fencing { .. }) => {
+                mark(mark::Inbound::FenceFailed);
                 self.wanted = Some(Class::Fence);
                 self.retry_at = now.after(repeat_ns);
                 Change::None

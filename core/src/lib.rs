@@ -21,6 +21,7 @@ mod inbound;
 pub mod layout;
 mod link;
 mod mailbox;
+pub mod mark;
 pub mod mem;
 pub mod membership;
 pub mod options;

@@ -2,15 +2,101 @@
 //!
 //! Only with the feature `planted`, which nothing but the tests' own `planted` feature turns on; without it [`is`] is
 //! `false` at compile time and no trace of a bug is left. One bug at a time is planted, for the whole process: all of them
-//! are in one build.
+//! are in one build. Numbers in the descriptions are sections of docs/protocol.md.
 
-/// A mistake somebody could make in the core. Each breaks it in one place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Bug {
-    /// None: the core as it is.
-    None = 0,
+/// Whether this build can have a bug planted. Programs that are not tests refuse to be compiled with it.
+pub const IN_THIS_BUILD: bool = cfg!(feature = "planted");
+
+macro_rules! bugs {
+    ($($(#[doc = $about:literal])* $bug:ident = $name:literal,)*) => {
+        /// A mistake somebody could make in the core. Each breaks it in one place.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum Bug {
+            /// None: the core as it is.
+            None = 0,
+            $($(#[doc = $about])* $bug,)*
+        }
+
+        impl Bug {
+            /// All that can be planted.
+            pub const ALL: &'static [Bug] = &[$(Bug::$bug),*];
+
+            /// Its name on command lines and in tables.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    Bug::None => "none",
+                    $(Bug::$bug => $name,)*
+                }
+            }
+
+            /// What is broken, and which sections forbid it.
+            pub const fn about(self) -> &'static str {
+                match self {
+                    Bug::None => "The core as it is.",
+                    $(Bug::$bug => concat!($($about),*).trim_ascii_start(),)*
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// What an acceptor's last look found before the fence is taken for what stays after it (6, step 6).
+    WalkBeforeFence = "walk-before-fence",
+    /// An acceptor promises while the former writer's fence is not proved yet (6, step 4).
+    PromiseBeforeFence = "promise-before-fence",
+    /// An unconfirmed pass goes on from the last valid entry, not from the anchor (5).
+    WalkFromValid = "walk-from-valid",
+    /// Bytes below `matched` confirm a walk, whoever's entries they are (5).
+    ConfirmWithoutOwnTerm = "confirm-without-own-term",
+    /// A vote is granted though the beat moved while its leader was being fenced (6, step 5).
+    NoSecondLook = "no-second-look",
+    /// A leader writes its beat into its own log area without its acceptor's grant (4).
+    BeatsOutsideFence = "beats-outside-fence",
+    /// A leader counts its own copy after its own acceptor took the grant back (4, 8).
+    OwnCopyWithoutGrant = "own-copy-without-grant",
+    /// A leader counts what it has sent for what has landed (8, Commit).
+    CommitBeyondMatched = "commit-beyond-matched",
+    /// Entries of older terms are committed by being held by a majority (8, Commit).
+    CommitOlderTerms = "commit-older-terms",
+    /// A beat carries the leader's commit to a follower that does not have all of it (8, Commit).
+    BeatCommitAboveMatched = "beat-commit-above-matched",
+    /// An entry's CRC does not go on from the one before (3).
+    CrcNotChained = "crc-not-chained",
+    /// An acceptor votes for whoever asks in the term of its promise (6, step 1).
+    DoubleVote = "double-vote",
+    /// A candidate's log is not compared with what the fence left (6, step 6).
+    NoOlderCheck = "no-older-check",
+    /// What is refused for its log is promised all the same (6).
+    RefusalThatPromises = "refusal-that-promises",
+    /// A vote is not answered before the candidate's queue pair is armed (6, step 7).
+    VoteWaitsForArming = "vote-waits-for-arming",
+    /// A broken follower is not asked again before its queue pair is armed (8).
+    BrokenWaitsForArming = "broken-waits-for-arming",
+    /// An acceptor arms its end while the peer's is not known closed (2, A3; 4, step 3).
+    ArmBeforeClosed = "arm-before-closed",
+    /// What the completions of an earlier epoch have matched is counted in the next one (8).
+    EarlierEpochCounted = "earlier-epoch-counted",
+    /// A leader begins where a follower's log ends, without looking whether its own has the same entry there (8, preparing).
+    StartUnchecked = "start-unchecked",
+    /// A new leadership uses the staging ring while WRITEs of the one before still read it (8, Room).
+    StageBeforeDrained = "stage-before-drained",
+    /// A source byte is reused while a WRITE that reads it is outstanding (8, Room).
+    SourceByteReused = "source-byte-reused",
+    /// A follower's slot is overwritten before it is applied there (8, Room).
+    FollowerSlotReused = "follower-slot-reused",
+    /// `base` is the end less a ring, as if nothing could have landed above the end (1).
+    BaseFromEnd = "base-from-end",
+    /// A follower's ring is filled to the brim, and the next leader's first entry finds no room (8, Reserve).
+    RingWithoutReserve = "ring-without-reserve",
+    /// A leader takes payload for its half of the ring's reserve (8, Reserve).
+    LeaderReserveTaken = "leader-reserve-taken",
+    /// A follower whose processor does not run counts for a commit (8, Commit).
+    ZombieCounted = "zombie-counted",
+    /// Beats to followers that do not run keep a leader in office (8).
+    QuorumOfTheDead = "quorum-of-the-dead",
 }
 
 #[cfg(feature = "planted")]
@@ -34,4 +120,17 @@ pub fn is(bug: Bug) -> bool {
 #[inline]
 pub const fn is(_: Bug) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bug_has_a_name_of_its_own() {
+        for (at, bug) in Bug::ALL.iter().enumerate() {
+            assert!(Bug::ALL[..at].iter().all(|other| other.name() != bug.name()), "{}", bug.name());
+            assert!(bug.about().ends_with(").") && !bug.about().starts_with(' '), "{}", bug.about());
+        }
+    }
 }

@@ -14,9 +14,11 @@ use crate::layout::{
 use crate::layout::{answer_of, request_of};
 use crate::link::{self, Geometry, Link};
 use crate::mailbox::Inbox;
+use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::options::{Identity, Options, OptionsError};
+use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
 use crate::proposer::{Proposer, Role, Work};
 use crate::table::Table;
@@ -348,7 +350,7 @@ impl<M: Memory> Replica<M> {
         let mut on = surroundings!(self);
         self.acceptor.handle_tick(&mut on, &mut self.watches, leading, self.applied.position);
         if self.acceptor.walker().is_damaged() && !self.stuck {
-            self.get_stuck();
+            self.get_stuck(mark::Applier::StuckDamaged);
         }
         // Before the proposer compares a follower's start with it: proposals since the last tick have moved the end.
         self.raise_base();
@@ -529,7 +531,8 @@ impl<M: Memory> Replica<M> {
             high = high.max(Position(beat.matched));
         }
         let inflight = u64::from(self.timing.inflight).min(entry::longest_slot(self.me.ring_len));
-        let base = (high.0.saturating_add(inflight + self.me.max_entry)).saturating_sub(self.me.ring_len);
+        let above = if planted::is(Bug::BaseFromEnd) { 0 } else { inflight + self.me.max_entry };
+        let base = (high.0.saturating_add(above)).saturating_sub(self.me.ring_len);
         self.base = self.base.max(Position(base));
     }
 
@@ -565,7 +568,7 @@ impl<M: Memory> Replica<M> {
             }
             let valid = match peek(&self.areas.log, self.me.ring_len, &self.applied) {
                 Ok(valid) if valid.next.position <= anchor => valid,
-                _ => return self.get_stuck(),
+                _ => return self.get_stuck(mark::Applier::StuckInvalid),
             };
             match valid.kind {
                 Kind::PAYLOAD => {
@@ -576,18 +579,27 @@ impl<M: Memory> Replica<M> {
                         position: self.applied.position,
                         payload: self.areas.log.lend(at, valid.len as usize),
                     });
+                    mark(mark::Applier::Applied);
                     self.applied = valid.next;
                     return true;
                 }
-                Kind::NO_OP | Kind::PAD => self.applied = valid.next,
+                Kind::NO_OP => {
+                    mark(mark::Applier::SkippedNoOp);
+                    self.applied = valid.next;
+                }
+                Kind::PAD => {
+                    mark(mark::Applier::SkippedPad);
+                    self.applied = valid.next;
+                }
                 // Made by a newer version: it is kept and passed on, and nothing behind it is applied here.
-                _ => return self.get_stuck(),
+                _ => return self.get_stuck(mark::Applier::StuckUnknown),
             }
         }
         false
     }
 
-    fn get_stuck(&mut self) -> bool {
+    fn get_stuck(&mut self, why: mark::Applier) -> bool {
+        mark(why);
         self.stuck = true;
         self.events.push(Event::Stuck { position: self.applied.position });
         false

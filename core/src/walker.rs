@@ -6,7 +6,9 @@
 
 use crate::entry::{judge, peek};
 use crate::layout::BeatLine;
+use crate::mark::{self, mark};
 use crate::mem::{Area, Memory};
+use crate::planted::{self, Bug};
 use crate::types::{LogPoint, Position, Promise};
 
 /// Bytes walked in one step at the most: a step is a part of an agent's loop.
@@ -97,12 +99,15 @@ impl Walker {
     }
 
     fn restart(&mut self, fenced: bool) {
+        mark(if fenced { mark::Walker::FencedPass } else { mark::Walker::Unconfirmed });
         self.fenced = fenced;
         self.begin_pass(None);
     }
 
     fn begin_pass(&mut self, told: Option<Told>) {
-        self.cursor = self.anchor;
+        if !planted::is(Bug::WalkFromValid) {
+            self.cursor = self.anchor;
+        }
         self.at_end = false;
         self.mode = Mode::Unconfirmed { told };
     }
@@ -142,9 +147,10 @@ impl Walker {
     /// Confirmed as soon as the pass stands behind an entry of the granted term that its writer knows is here.
     fn confirm(&mut self, promise: Promise) {
         if let Mode::Unconfirmed { told: Some(told) } = self.mode
-            && self.cursor.term == promise.term()
+            && (self.cursor.term == promise.term() || planted::is(Bug::ConfirmWithoutOwnTerm))
             && self.cursor.position <= told.matched
         {
+            mark(mark::Walker::Confirmed);
             self.mode = Mode::Confirmed;
         }
     }
@@ -154,6 +160,9 @@ impl Walker {
         let mut moved = false;
         while budget > 0 {
             let Ok(valid) = judge(area, ring_len, &self.cursor) else {
+                if self.fenced && !self.at_end {
+                    mark(mark::Walker::FencedDone);
+                }
                 self.at_end = true;
                 break;
             };
@@ -164,6 +173,7 @@ impl Walker {
                 && self.cursor.position <= told.commit
             {
                 // The leader's bytes, and committed ones: final, whatever comes behind them.
+                mark(mark::Walker::AnchorTold);
                 self.anchor = self.cursor;
             }
             self.confirm(promise);
@@ -182,11 +192,15 @@ impl Walker {
         while self.anchor.position.0 < target && budget > 0 && !self.damaged {
             match peek(area, ring_len, &self.anchor) {
                 Ok(valid) if valid.next.position.0 <= target => {
+                    mark(mark::Walker::AnchorMoved);
                     self.anchor = valid.next;
                     budget = budget.saturating_sub(valid.slot);
                 }
                 Ok(_) => break,
-                Err(_) => self.damaged = true,
+                Err(_) => {
+                    mark(mark::Walker::Damaged);
+                    self.damaged = true;
+                }
             }
         }
         self.anchor.position != before

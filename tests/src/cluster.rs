@@ -14,6 +14,7 @@ use ringleader_core::options::Options;
 use ringleader_core::proposer::{OwnCopy, Quorum};
 use ringleader_core::replica::{ProposeError, Replica};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
+use ringleader_core::verb::Class;
 
 use crate::client::Client;
 use crate::fabric::{Fabric, Home, SimMemory, Weather};
@@ -85,6 +86,8 @@ pub struct Cluster {
     pub events: BTreeMap<String, u64>,
     /// The client proposes.
     pub proposing: bool,
+    /// Seen at a proposal, and told at the next step.
+    violation: Option<Violation>,
     group: u128,
 }
 
@@ -95,7 +98,7 @@ impl Cluster {
         let ids: Vec<NodeId> = (1..=plan.nodes).map(NodeId).collect();
         let fabric = Fabric::new(rng.word(), plan.weather.clone(), Trace::new(keep_trace));
         let mut cluster = Cluster {
-            watch: Watch::new(ids.clone(), plan.ring_len),
+            watch: Watch::new(ids.clone(), &plan),
             fabric,
             client: Client::default(),
             members: Vec::new(),
@@ -104,6 +107,7 @@ impl Cluster {
             scheduled: 0,
             events: BTreeMap::new(),
             proposing: true,
+            violation: None,
             group: u128::from(rng.word()) << 64 | u128::from(rng.word()),
             rng,
             plan,
@@ -285,6 +289,9 @@ impl Cluster {
             self.fabric.advance(at_ns);
             self.round(NodeId(id), number)?;
         }
+        if let Some(violation) = self.violation.take() {
+            return Err(violation);
+        }
         match self.fabric.take_breach() {
             Some(breach) => Err(Violation::new(breach.invariant, breach.what)),
             None => Ok(()),
@@ -343,6 +350,7 @@ impl Cluster {
         }
         loop {
             let stage = self.nodes[at(id)].stage;
+            self.watch.before_step(&self.members[at(id)], stage == Stage::Inputs, now);
             let finished = match stage {
                 Stage::Inputs => self.inputs(id),
                 Stage::Events => self.events(id)?,
@@ -358,6 +366,7 @@ impl Cluster {
             if let Some(replica) = &self.nodes[at(id)].replica {
                 self.members[at(id)].seen = look(replica);
             }
+            self.watch.stepped(&self.members[at(id)], now)?;
             // Between inputs and events the host has not been told yet what the status says.
             if finished && stage != Stage::Inputs {
                 self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
@@ -435,7 +444,7 @@ impl Cluster {
             if let Some(replica) = &self.nodes[at(id)].replica {
                 self.members[at(id)].seen = look(replica);
             }
-            self.watch.event(id, &event, &self.members, &mut self.client)?;
+            self.watch.event(id, &event, &self.members, self.fabric.now_ns(), &mut self.client)?;
             if let Event::Committed { index, .. } = event {
                 self.note(|| format!("node {id} commits up to entry {index}"));
             }
@@ -462,6 +471,12 @@ impl Cluster {
     /// Posts verbs; false when it stopped in the middle.
     fn verbs(&mut self, id: NodeId) -> Result<bool, Violation> {
         while let Some(verb) = self.nodes[at(id)].replica.as_mut().and_then(Replica::poll_verb) {
+            if verb.id().class == Class::Beat
+                && let Some(replica) = &self.nodes[at(id)].replica
+            {
+                // The beat may say what a verb before it has moved.
+                self.members[at(id)].seen = look(replica);
+            }
             self.watch.posted(id, &verb, &self.members)?;
             self.fabric.post(id, verb);
             if self.rng.chance(self.plan.stutter_ppm / 4) {
@@ -479,6 +494,7 @@ impl Cluster {
         match replica.propose(now, &payload) {
             Ok(ticket) => {
                 self.client.taken(id, ticket.term, ticket.index, number);
+                self.violation = self.watch.proposed(id, &look(replica)).err().or(self.violation.take());
                 true
             }
             Err(ProposeError::Full) => {

@@ -5,12 +5,20 @@
 
 pub mod client;
 pub mod cluster;
+pub mod directed;
 pub mod fabric;
 pub mod history;
 pub mod invariants;
 pub mod model;
+mod recover;
 pub mod rng;
 pub mod run;
 pub mod schedule;
+pub mod seed;
+mod storm;
+pub mod story;
+pub mod summary;
 pub mod trace;
+#[cfg(feature = "marks")]
+pub mod transitions;
 pub mod view;

@@ -116,6 +116,11 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, nodes: u8) -> Plan {
+        Plan::base(seed, nodes)
+    }
+
+    /// Its part that is drawn first, and stays as it is: the list of seeds that once failed hangs on it.
+    pub fn base(seed: u64, nodes: u8) -> Plan {
         let mut rng = Rng::new(seed ^ 0x5eed_0000_0000_0000 ^ u64::from(nodes) << 32);
         let timing = if rng.chance(500_000) { Timing::LOCAL } else { Timing::HARDWARE };
         let suspect = timing.suspect_after_ns;

@@ -13,6 +13,8 @@ use crate::fabric::{Home, SimMemory};
 pub struct Follower {
     /// It has write access and counts, if it is live.
     pub in_window: bool,
+    /// A write to it failed, and its promise has not been read since.
+    pub is_broken: bool,
     /// Its bytes up to here are known to be the leader's.
     pub matched: Position,
 }
@@ -26,6 +28,8 @@ pub struct Seen {
     pub group: u128,
     /// It leads.
     pub leads: bool,
+    /// It asks for votes.
+    pub stands: bool,
     /// Highest grant, and to whom.
     pub promise: Promise,
     /// Whom it takes for the leader.
@@ -76,13 +80,18 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
     let mut followers = [Follower::default(); 16];
     for (seen, of) in followers.iter_mut().zip(&status.followers) {
         if let Some(of) = of {
-            *seen = Follower { in_window: of.state == FollowerState::Window, matched: of.matched };
+            *seen = Follower {
+                in_window: of.state == FollowerState::Window,
+                is_broken: of.state == FollowerState::Broken,
+                matched: of.matched,
+            };
         }
     }
     Seen {
         formed: status.group != 0,
         group: status.group,
         leads: status.role == Role::Leader,
+        stands: status.role == Role::Candidate,
         promise: status.promise,
         leader: status.leader,
         end: status.end.position,

@@ -2,6 +2,7 @@
 
 use ringleader_tests::run::{quiet_panics, run, run_plan};
 use ringleader_tests::schedule::{Fault, Plan};
+use ringleader_tests::seed::Scheme;
 
 fn must_hold(nodes: u8, seeds: impl Iterator<Item = u64>) {
     let (mut entries, mut judged) = (0, 0);
@@ -45,7 +46,7 @@ fn seeds_that_once_failed() {
 }
 
 fn must_hold_once(nodes: u8, seed: u64) {
-    if let Some(violation) = run(seed, nodes, 0).violation {
+    if let Some(violation) = (Scheme::Base { nodes }).run(seed, 0).violation {
         panic!("{nodes} nodes, seed {seed}: {violation}");
     }
 }

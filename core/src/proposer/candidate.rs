@@ -7,6 +7,7 @@
 use crate::canonical::Canonical;
 use crate::event::Event;
 use crate::layout::{progress_flags, verdict};
+use crate::mark::{self, mark};
 use crate::mem::Memory;
 use crate::proposer::{Proposer, Role, Work};
 use crate::quorum::majority;
@@ -45,37 +46,42 @@ impl Proposer {
             Election::Idle => {
                 let may = self.role == Role::Follower && on.configuration.is_voter(self.me.node);
                 if may && on.acceptor.is_quiet() && on.now >= self.rest_until {
-                    self.election = Election::Looking { since: on.now };
+                    self.turn(Election::Looking { since: on.now }, mark::Candidate::Looks);
                     self.look(on);
                 }
             }
             Election::Looking { since } => {
                 if !on.acceptor.is_quiet() {
-                    self.election = Election::Idle;
-                    return;
+                    return self.turn(Election::Idle, mark::Candidate::HeardWhileLooking);
                 }
                 self.look(on);
                 if let Some(rank) = self.rank_among_quiet(on, since)
                     && self.respects_higher_promise(on)
                 {
                     let wait = rank * self.timing.stagger_ns + self.rng.below(self.timing.jitter_ns + 1);
-                    self.election = Election::Waiting { until: on.now.after(wait) };
+                    self.turn(Election::Waiting { until: on.now.after(wait) }, mark::Candidate::Ranked);
                 }
             }
             Election::Waiting { until } => {
                 if !on.acceptor.is_quiet() {
-                    self.election = Election::Idle;
+                    self.turn(Election::Idle, mark::Candidate::HeardWhileWaiting);
                 } else if on.now >= until {
                     if self.respects_higher_promise(on) {
-                        self.start_campaign(on);
+                        self.start_campaign(on, mark::Candidate::Stands);
                     } else {
-                        self.election = Election::Looking { since: on.now };
+                        self.turn(Election::Looking { since: on.now }, mark::Candidate::RespectsAgain);
                     }
                 }
             }
             Election::OwnVote { term, deadline } => self.own_vote(on, term, deadline),
             Election::Votes { term, deadline, last } => self.count_votes(on, term, deadline, last),
         }
+    }
+
+    /// All changes of an election but its beginning and its end go through here.
+    fn turn(&mut self, to: Election, why: mark::Candidate) {
+        mark(why);
+        self.election = to;
     }
 
     /// Asks for fresh readings of all other voters.
@@ -139,6 +145,7 @@ impl Proposer {
         match self.respected {
             Some((promise, until)) if promise == highest => on.now >= until,
             _ => {
+                mark(mark::Candidate::Respects);
                 self.respected = Some((highest, on.now.after(self.timing.suspect_after_ns)));
                 false
             }
@@ -146,19 +153,19 @@ impl Proposer {
     }
 
     /// Asks the own acceptor for its vote in a term never used before.
-    pub(crate) fn start_campaign<M: Memory>(&mut self, on: &mut Work<M>) {
+    pub(crate) fn start_campaign<M: Memory>(&mut self, on: &mut Work<M>, why: mark::Candidate) {
         self.see_promise(on.acceptor.promise());
         if self.max_promise.term() >= Term::MAX {
             // 2^56 terms: only a damaged line can have brought us here.
-            self.election = Election::Idle;
-            return;
+            return self.turn(Election::Idle, mark::Candidate::Exhausted);
         }
         let term = self.max_promise.term().next();
         self.see_promise(Promise::new(term, self.me.node));
         self.role = Role::Candidate;
         self.was_older = false;
         on.events.push(Event::Campaign { term });
-        self.election = Election::OwnVote { term, deadline: on.now.after(self.timing.campaign_timeout_ns) };
+        let deadline = on.now.after(self.timing.campaign_timeout_ns);
+        self.turn(Election::OwnVote { term, deadline }, why);
         let sequence = self.next_sequence();
         self.peers[self.me.node].ask_vote(on.now, sequence, term, (0, 0));
         self.ask_own(on, sequence, term, Ask::Vote { last: None });
@@ -175,15 +182,15 @@ impl Proposer {
         let asked = self.peers[self.me.node].asked;
         let Some(answer) = on.acceptor.local_answer(asked).copied() else {
             if on.now >= deadline {
-                self.end_campaign(on);
+                self.end_campaign(on, mark::Candidate::OwnLate);
             }
             return;
         };
         if !answer.is_granted() {
-            return self.end_campaign(on);
+            return self.end_campaign(on, mark::Candidate::OwnRefused);
         }
         let last = answer.last;
-        self.election = Election::Votes { term, deadline, last };
+        self.turn(Election::Votes { term, deadline, last }, mark::Candidate::AsksAll);
         for member in on.configuration.members() {
             if member.node != self.me.node && self.is_voter(on, member.node) && self.peers[member.node].formed
             {
@@ -197,7 +204,7 @@ impl Proposer {
     fn count_votes<M: Memory>(&mut self, on: &mut Work<M>, term: Term, deadline: Instant, last: LogPoint) {
         // The own acceptor may have gone on to another candidate in this very step.
         if on.acceptor.promise() != Promise::new(term, self.me.node) {
-            return self.end_campaign(on);
+            return self.end_campaign(on, mark::Candidate::Superseded);
         }
         let mut votes = 1;
         let mut older = 0;
@@ -209,6 +216,7 @@ impl Proposer {
             let Some((answer, line)) = self.peers[node].answer() else {
                 // A voter that was not connected when the others were asked.
                 if self.peers[node].asked == 0 && on.links[node].is_up() && self.peers[node].formed {
+                    mark(mark::Candidate::AsksLate);
                     let sequence = self.next_sequence();
                     self.peers[node].ask_vote(on.now, sequence, term, (last.term.0, last.index.0));
                 }
@@ -219,7 +227,7 @@ impl Proposer {
                 verdict::BEHIND => {
                     let promise = Promise(line.promise);
                     self.see_promise(promise);
-                    return self.end_campaign(on);
+                    return self.end_campaign(on, mark::Candidate::Behind);
                 }
                 verdict::OLDER => {
                     older += 1;
@@ -227,6 +235,7 @@ impl Proposer {
                     on.acceptor.end_grace();
                 }
                 verdict::LEASE if on.now.since(self.peers[node].asked_at) >= self.timing.repeat_ns => {
+                    mark(mark::Candidate::AsksAgain);
                     let sequence = self.next_sequence();
                     self.peers[node].ask_vote(on.now, sequence, term, (last.term.0, last.index.0));
                 }
@@ -234,19 +243,19 @@ impl Proposer {
             }
         }
         if votes >= majority(on.configuration.voters()) {
-            self.election = Election::Idle;
+            self.turn(Election::Idle, mark::Candidate::Elected);
             self.was_older = false;
             self.become_leader(on, term, last);
-        } else if on.now >= deadline
-            || on.configuration.voters() - older < majority(on.configuration.voters())
-        {
-            self.end_campaign(on);
+        } else if on.configuration.voters() - older < majority(on.configuration.voters()) {
+            self.end_campaign(on, mark::Candidate::TooOld);
+        } else if on.now >= deadline {
+            self.end_campaign(on, mark::Candidate::TimedOut);
         }
     }
 
     /// Not elected. The own acceptor's promise stays, and its detector starts the next round.
-    pub(crate) fn end_campaign<M: Memory>(&mut self, on: &mut Work<M>) {
-        self.election = Election::Idle;
+    pub(crate) fn end_campaign<M: Memory>(&mut self, on: &mut Work<M>, why: mark::Candidate) {
+        self.turn(Election::Idle, why);
         self.role = Role::Follower;
         self.rest_until = on.now.after(self.timing.repeat_ns + self.rng.below(self.timing.repeat_ns + 1));
         for peer in self.peers.iter_mut() {

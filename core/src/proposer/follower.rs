@@ -4,6 +4,7 @@ use crate::entry::{self, judge, peek};
 use crate::event::Event;
 use crate::layout::verdict;
 use crate::mem::Memory;
+use crate::planted::{self, Bug};
 use crate::proposer::peer::Peer;
 use crate::proposer::{FollowerState, Proposer, Work};
 use crate::quorum::majority;
@@ -30,7 +31,7 @@ impl Proposer {
                 FollowerState::Down if self.peers[node].formed => {
                     // Whatever was asked before belongs to an older life of the way there.
                     self.peers[node].ask_nothing();
-                    self.peers[node].state = FollowerState::Asking;
+                    self.peers[node].turn(FollowerState::Asking);
                 }
                 FollowerState::Asking => self.ask(on, node),
                 FollowerState::Preparing => self.prepare(on, node),
@@ -74,11 +75,12 @@ impl Proposer {
     /// bytes over identical bytes do no harm).
     fn start<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, answer: &Answer) {
         let at = self.same_entry(on, &answer.last).unwrap_or(answer.anchor);
+        let at = if planted::is(Bug::StartUnchecked) { answer.last } else { at };
         let peer = &mut self.peers[node];
         peer.applied = answer.applied.min(at.position);
         peer.walk = at;
         peer.start = at.position;
-        peer.state = FollowerState::Preparing;
+        peer.turn(FollowerState::Preparing);
         self.prepare(on, node);
     }
 
@@ -134,11 +136,12 @@ impl Proposer {
         self.lead.limit = Position(0);
         let peer = &mut self.peers[node];
         peer.sent = start;
-        peer.matched = start;
+        let earlier = if planted::is(Bug::EarlierEpochCounted) { peer.matched } else { start };
+        peer.matched = start.max(earlier.min(self.lead.end.position));
         peer.beaten = start;
         peer.holds_since = None;
         peer.beat_due = true;
-        peer.state = FollowerState::Window;
+        peer.turn(FollowerState::Window);
     }
 
     /// Remembers where the stream jumps to the next lap.
@@ -150,7 +153,7 @@ impl Proposer {
     }
 
     fn leave_behind<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
-        self.peers[node].state = FollowerState::Behind;
+        self.peers[node].turn(FollowerState::Behind);
         on.events.push(Event::Behind { node });
     }
 
@@ -158,9 +161,10 @@ impl Proposer {
     fn mend<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId) {
         let watch = &mut on.watches[node];
         let peer = &mut self.peers[node];
-        if watch.line().is_some_and(|_| watch.read_at() >= peer.broken_at) {
+        let armed = !planted::is(Bug::BrokenWaitsForArming) || peer.outbound.is_ready();
+        if watch.line().is_some_and(|_| watch.read_at() >= peer.broken_at) && armed {
             // A higher promise would have ended this leadership when it was read.
-            peer.state = FollowerState::Asking;
+            peer.turn(FollowerState::Asking);
             let sequence = self.next_sequence();
             self.peers[node].ask_access(on.now, sequence, self.lead.term);
         } else {
@@ -173,7 +177,7 @@ impl Proposer {
         let peer = &mut self.peers[node];
         if peer.outbound.is_closed() {
             peer.ask_nothing();
-            peer.state = FollowerState::Asking;
+            peer.turn(FollowerState::Asking);
         }
     }
 
@@ -181,8 +185,10 @@ impl Proposer {
     fn follow_own<M: Memory>(&mut self, on: &mut Work<M>) {
         let own = self.me.node;
         if self.peers[own].state == FollowerState::Window {
-            if on.acceptor.writer() != own {
-                self.peers[own].state = FollowerState::Asking;
+            if on.acceptor.writer() != own && planted::is(Bug::OwnCopyWithoutGrant) {
+                self.peers[own].matched = self.lead.end.position;
+            } else if on.acceptor.writer() != own {
+                self.peers[own].turn(FollowerState::Asking);
                 self.peers[own].ask_nothing();
             }
             return;
@@ -199,7 +205,7 @@ impl Proposer {
             let peer = &mut self.peers[own];
             peer.sent = answer.last.position.min(self.lead.end.position);
             peer.matched = peer.sent;
-            peer.state = FollowerState::Window;
+            peer.turn(FollowerState::Window);
             self.lead.limit = Position(0);
         } else {
             self.peers[own].ask_nothing();
@@ -226,7 +232,7 @@ impl Proposer {
         }
         let peer: &mut Peer = &mut self.peers[node];
         peer.outbound.close();
-        peer.state = FollowerState::LetGo;
+        peer.turn(FollowerState::LetGo);
         true
     }
 }

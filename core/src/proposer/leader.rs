@@ -5,8 +5,10 @@ use crate::canonical::{Canonical, Counter, Space};
 use crate::entry::{Kind, peek};
 use crate::event::{Event, GiveUp};
 use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
+use crate::mark::{self, mark};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
+use crate::planted::{self, Bug};
 use crate::proposer::flights::{Flight, What};
 use crate::proposer::{FollowerState, Proposer, Role, Work};
 use crate::quorum::{majority, reached};
@@ -83,6 +85,7 @@ impl Proposer {
         self.lead = Leadership {
             term,
             elected_at: on.now,
+            drained: planted::is(Bug::StageBeforeDrained),
             own_start: last,
             end: last,
             low: last.position,
@@ -99,7 +102,7 @@ impl Proposer {
             peer.beat_done = None;
             peer.beat_due = true;
             peer.holds_since = None;
-            peer.state = if node == self.me.node {
+            let state = if node == self.me.node {
                 peer.sent = last.position;
                 peer.matched = last.position;
                 FollowerState::Window
@@ -108,10 +111,11 @@ impl Proposer {
             } else {
                 FollowerState::Down
             };
+            peer.turn(state);
             // Requests of an earlier leadership still read the staging ring: it is reused when they are drained.
             if node != self.me.node && peer.flights.oldest_source().is_some() {
                 peer.outbound.close();
-                peer.state = FollowerState::Broken;
+                peer.turn(FollowerState::Broken);
                 peer.broken_at = on.now;
             }
         }
@@ -129,6 +133,7 @@ impl Proposer {
             && self.counting(on).count() >= majority(on.configuration.voters())
             && let Ok(end) = self.stage(on, Kind::NO_OP, b"")
         {
+            mark(mark::Leader::Started);
             self.lead.first_end = end.position;
             self.lead.started = true;
         }
@@ -156,6 +161,7 @@ impl Proposer {
             && member.role == membership::Role::Voter
             && (node == self.me.node
                 || self.quorum == Quorum::Stored
+                || planted::is(Bug::ZombieCounted)
                 || watches[node]
                     .moved_at()
                     .is_some_and(|moved| now.since(moved) < self.timing.alive_within_ns))
@@ -174,6 +180,14 @@ impl Proposer {
     fn check_quorum<M: Memory>(&mut self, on: &mut Work<M>) {
         let mut beats: heapless::Vec<Instant, MAX_NODES> =
             self.counting(on).filter_map(|node| self.peers[node].beat_done).collect();
+        if planted::is(Bug::QuorumOfTheDead) {
+            beats = self
+                .peers
+                .iter()
+                .filter(|peer| peer.is_in_window())
+                .filter_map(|peer| peer.beat_done)
+                .collect();
+        }
         let newest = reached(on.configuration.voters(), &mut beats).unwrap_or(Instant(0));
         // Until its first commit a leader's ways to its followers may still be coming up.
         let grace = if self.lead.has_committed() { 0 } else { self.timing.campaign_timeout_ns };
@@ -183,6 +197,7 @@ impl Proposer {
         let stuck = !self.lead.has_committed()
             && on.now.since(self.lead.elected_at) >= self.timing.quorum_lost_ns.saturating_mul(2);
         if lost || stuck {
+            mark(if lost { mark::Leader::GaveUpQuorumLost } else { mark::Leader::GaveUpStuck });
             self.give_up(on, GiveUp::QuorumLost);
         }
     }
@@ -193,13 +208,22 @@ impl Proposer {
         let mut ahead = [Position(0); MAX_NODES];
         let mut count = 0;
         for member in on.configuration.members() {
-            let matched = self.peers[member.node].matched;
-            if matched > self.lead.committed.position && self.counts(on.now, on.watches, member) {
+            let matched = if planted::is(Bug::CommitBeyondMatched) {
+                self.peers[member.node].sent
+            } else {
+                self.peers[member.node].matched
+            };
+            let ahead_of_commit = matched > self.lead.committed.position
+                || planted::is(Bug::CommitOlderTerms) && matched == self.lead.own_start.position;
+            if ahead_of_commit && self.counts(on.now, on.watches, member) {
                 ahead[count] = matched;
                 count += 1;
             }
         }
         let Some(reached) = reached(on.configuration.voters(), &mut ahead[..count]) else { return };
+        if planted::is(Bug::CommitOlderTerms) && !self.lead.has_committed() {
+            self.lead.reported = self.lead.own_start.position;
+        }
         let before = self.lead.committed.position;
         if reached >= self.lead.end.position {
             // All that there is: no need to look for where entries end.
@@ -213,6 +237,9 @@ impl Proposer {
             }
         }
         if self.lead.committed.position > before {
+            if before == self.lead.own_start.position {
+                mark(mark::Leader::Committed);
+            }
             // The leader line first, then the application, then the followers: their beats are made when asked for.
             self.write_leader_line(on, self.lead.term);
         }
@@ -269,7 +296,7 @@ impl Proposer {
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,
-            commit: commit.min(matched).0,
+            commit: if planted::is(Bug::BeatCommitAboveMatched) { commit.0 } else { commit.min(matched).0 },
             commit_index: if self.lead.has_committed() { self.lead.committed.index.0 } else { 0 },
             matched: matched.0,
             flags: if self.role == Role::Yielding { beat_flags::YIELDING } else { 0 },
@@ -284,6 +311,11 @@ impl Proposer {
         // What is committed was committed: the application hears of it before it hears of the end.
         if let Some(event) = self.poll_commit() {
             on.events.push(event);
+        }
+        match reason {
+            GiveUp::HigherPromise => mark(mark::Leader::GaveUpHigherPromise),
+            GiveUp::OwnAcceptor => mark(mark::Leader::GaveUpOwnAcceptor),
+            GiveUp::QuorumLost | GiveUp::Asked => {}
         }
         self.write_leader_line(on, Term(0));
         let term = self.lead.term;
@@ -309,13 +341,14 @@ impl Proposer {
         };
         let followed = self.counting(on).filter(heard).count() >= majority(on.configuration.voters());
         let own = on.acceptor.promise() == Promise::new(self.lead.term, self.me.node);
+        mark(mark::Leader::Follows);
         self.role = Role::Follower;
         for peer in self.peers.iter_mut() {
-            peer.state = FollowerState::Down;
+            peer.turn(FollowerState::Down);
             peer.beat_due = false;
         }
         if self.lead.campaign && followed && own {
-            self.start_campaign(on);
+            self.start_campaign(on, mark::Candidate::StandsAgain);
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::layout;
 use crate::layout::{AnswerLine, request_kind};
 use crate::link::Link;
 use crate::mailbox::Route;
+use crate::mark;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::options::Identity;
@@ -154,7 +155,7 @@ impl Proposer {
         peer.line = None;
         peer.outbound.close();
         if peer.state != FollowerState::Behind {
-            peer.state = FollowerState::Down;
+            peer.turn(FollowerState::Down);
         }
         peer.broken_at = now;
     }
@@ -219,7 +220,7 @@ impl Proposer {
     fn handle_broken(&mut self, now: Instant, node: NodeId) {
         let peer = &mut self.peers[node];
         if matches!(peer.state, FollowerState::Window | FollowerState::Preparing | FollowerState::Asking) {
-            peer.state = FollowerState::Broken;
+            peer.turn(FollowerState::Broken);
             peer.broken_at = now;
         }
     }
@@ -257,7 +258,11 @@ impl Proposer {
                 self.give_up(on, GiveUp::OwnAcceptor);
             }
             Role::Candidate if promise.term() > self.max_promise.term() || self.is_outvoted(promise) => {
-                self.end_campaign(on);
+                let why = match self.election {
+                    Election::Votes { .. } => mark::Candidate::Superseded,
+                    _ => mark::Candidate::OwnSuperseded,
+                };
+                self.end_campaign(on, why);
             }
             _ => {}
         }

@@ -6,6 +6,7 @@
 use crate::canonical::{Canonical, Counter, Space, answer_line, request_line};
 use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
 use crate::mailbox::Outbox;
+use crate::mark;
 use crate::proposer::flights::{Flight, Flights, What};
 use crate::proposer::outbound::Outbound;
 use crate::request::Answer;
@@ -103,6 +104,12 @@ impl Peer {
             beat_done: None,
             broken_at: Instant(0),
         }
+    }
+
+    /// All changes of what a leader does with a follower go through here.
+    pub(crate) fn turn(&mut self, state: FollowerState) {
+        mark::follower(self.state, state);
+        self.state = state;
     }
 
     pub(crate) fn is_in_window(&self) -> bool {

@@ -6,6 +6,7 @@
 use crate::entry::{self, Kind, longest_slot, slot_len};
 use crate::layout::{Line, log, staging};
 use crate::mem::Memory;
+use crate::planted::{self, Bug};
 use crate::proposer::flights::{Flight, What};
 use crate::proposer::leader::OwnCopy;
 use crate::proposer::{Proposer, Role, Work};
@@ -56,7 +57,8 @@ impl Proposer {
         let ring_len = self.me.ring_len;
         let half = ring_len / 2;
         // Only payload leaves the reserve alone.
-        let room = if kind == Kind::PAYLOAD { half } else { ring_len };
+        let reserved = kind == Kind::PAYLOAD && !planted::is(Bug::LeaderReserveTaken);
+        let room = if reserved { half } else { ring_len };
         let mut applied: heapless::Vec<Position, MAX_NODES> = self
             .counting(on)
             .map(|node| if node == self.me.node { on.applied } else { self.peers[node].applied })
@@ -84,7 +86,9 @@ impl Proposer {
                 }
             }
             // A source byte is reused only when no request that reads it is outstanding.
-            if let Some(oldest) = self.peers[node].flights.oldest_source() {
+            if let Some(oldest) = self.peers[node].flights.oldest_source()
+                && !planted::is(Bug::SourceByteReused)
+            {
                 limit = limit.min(Position(oldest.0 + ring_len));
             }
         }
@@ -163,7 +167,9 @@ impl Proposer {
         // Behind the first entry some is left for the first entries of later leaders: a log filled to the brim whose last
         // beat was lost could never be left again.
         let brim = peer.applied.0.saturating_add(ring_len);
-        let room = (brim - self.me.max_entry).max(self.lead.first_end.0.min(brim));
+        let reserve = if planted::is(Bug::RingWithoutReserve) { 0 } else { self.me.max_entry };
+        let room = (brim - reserve).max(self.lead.first_end.0.min(brim));
+        let room = if planted::is(Bug::FollowerSlotReused) { u64::MAX } else { room };
         let window = peer.matched.0 + u64::from(self.timing.inflight).min(longest_slot(ring_len));
         to = to.min(room).min(window);
         if to <= start.0 {

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+#[cfg(feature = "planted")]
+use ringleader_core::planted::{Bug, plant};
 use ringleader_tests::model::search::Progress;
 use ringleader_tests::model::state::{Bounds, Start};
 use ringleader_tests::model::{Found, Limits, Round, rounds};
@@ -69,10 +71,10 @@ struct Args {
     /// Threads [default: as many as the machine has processors]
     #[arg(long)]
     threads: Option<usize>,
-    /// Plant this bug in the core first ("list" names all)
+    /// Plant this bug in the core first (`--bin planted -- --list` names all)
     #[cfg(feature = "planted")]
-    #[arg(long)]
-    planted: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = bug_of)]
+    planted: Option<Bug>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -82,10 +84,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     quiet_panics();
     #[cfg(feature = "planted")]
-    if let Some(name) = &args.planted
-        && let Err(status) = plant(name)
-    {
-        return status;
+    if let Some(bug) = args.planted {
+        plant(bug);
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     let heard = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted));
@@ -123,6 +123,11 @@ fn main() -> ExitCode {
         (None, true) => ExitCode::from(130),
         (None, false) => ExitCode::SUCCESS,
     }
+}
+
+#[cfg(feature = "planted")]
+fn bug_of(name: &str) -> Result<Bug, String> {
+    Bug::ALL.iter().copied().find(|bug| bug.name() == name).ok_or_else(|| "no such bug".to_owned())
 }
 
 fn slots(text: &str) -> Result<u64, String> {

@@ -16,8 +16,7 @@ impl Fabric {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.push_back(verb);
         if gate.steps.len() == 1 {
-            let after = self.rng.within(self.weather.state_ns);
-            self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
+            self.schedule_gate_step(acceptor, peer, home_life);
         }
     }
 
@@ -39,9 +38,14 @@ impl Fabric {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.pop_front();
         if !gate.steps.is_empty() {
-            let after = self.rng.within(self.weather.state_ns);
-            self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
+            self.schedule_gate_step(acceptor, peer, home_life);
         }
+    }
+
+    fn schedule_gate_step(&mut self, acceptor: NodeId, peer: NodeId, home_life: u32) {
+        let arms = matches!(self.gate(acceptor, peer).steps.front(), Some(Verb::Arm { .. }));
+        let after = self.rng.within(self.weather.state_ns) + if arms { self.weather.arm_ns } else { 0 };
+        self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
     }
 
     fn arm(&mut self, acceptor: NodeId, peer: NodeId, id: RequestId, numbers: u64) {

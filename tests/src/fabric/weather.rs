@@ -46,6 +46,8 @@ pub struct Weather {
     pub resend_ns: u64,
     /// Connect, Open, Close, Arm and Grant take this long.
     pub state_ns: (u64, u64),
+    /// Arm takes so much longer.
+    pub arm_ns: u64,
     /// A fence takes at least this long.
     pub fence_ns: (u64, u64),
     /// A fence takes up to `fence_tail_ns` longer.
@@ -84,6 +86,7 @@ impl Weather {
             timeout_ns,
             resend_ns: timeout_ns / 7,
             state_ns: (latency_ns, latency_ns * 4),
+            arm_ns: 0,
             fence_ns: (latency_ns, latency_ns * 8),
             fence_tail_ppm: 0,
             fence_tail_ns: 0,
@@ -106,6 +109,11 @@ macro_rules! counts {
             /// Adds another run's.
             pub fn add(&mut self, other: &Faults) {
                 $(self.$name += other.$name;)*
+            }
+
+            /// Each kind by its name.
+            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
             }
         }
     };

@@ -11,6 +11,8 @@ use crate::view::Member;
 #[derive(Clone, Debug, Default)]
 pub struct Base {
     base: [Position; 16],
+    /// The highest position that was ever sent to each node.
+    sent: [Position; 16],
 }
 
 impl Base {
@@ -27,8 +29,8 @@ impl Base {
         Ok(())
     }
 
-    /// A leader sends entries: what it sends lies in `[base, end)`.
-    pub fn posted(&self, member: &Member, verb: &Verb, ring_len: u64) -> Result<(), Violation> {
+    /// A leader sends entries: what it sends lies in `[base, end)`, and nobody can have written a later lap over that.
+    pub fn posted(&mut self, member: &Member, verb: &Verb, ring_len: u64) -> Result<(), Violation> {
         let Verb::Write { id, from, to, len, .. } = *verb else { return Ok(()) };
         if id.class != Class::Entries {
             return Ok(());
@@ -52,6 +54,19 @@ impl Base {
                 ),
             ));
         }
+        // Whatever was sent to this node while it followed may have landed, also above the end that it found then.
+        let sent = self.sent[member.id.slot()];
+        if base + ring_len < sent.0 {
+            return Err(Violation::new(
+                12,
+                format!(
+                    "node {} serves from {base} on; up to {sent} was sent to it, which is more than a ring above",
+                    member.id
+                ),
+            ));
+        }
+        let sent = &mut self.sent[id.peer.slot()];
+        *sent = (*sent).max(Position(position + u64::from(len)));
         Ok(())
     }
 }

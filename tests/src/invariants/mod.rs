@@ -1,17 +1,22 @@
 //! What must hold in every run (protocol.md, section 14), one file each, checked after every step of any node.
 //!
 //! Invariants 13 (no sequence of entries fills a ring for ever) and 14 (all is well soon after faults stop) are about
-//! what happens in the end: `liveness` judges them. 7, 9 and 10 belong to reads, learners and journals.
+//! what happens in the end: `liveness` judges them. Of 7 there is what acceptors owe to reads (`lease`); 9 and 10 belong to
+//! learners and journals. Every one of them is proved by a planted bug that it finds (`make planted`).
 
 pub mod acknowledged;
 pub mod base;
+pub mod beats;
 pub mod committed_prefixes;
 pub mod leader_completeness;
+pub mod lease;
+pub mod live_quorum;
 pub mod liveness;
 pub mod log_order;
 pub mod matched_bytes;
 pub mod one_leader;
 pub mod points;
+pub mod room;
 pub mod votes;
 
 use std::fmt;
@@ -23,7 +28,8 @@ use ringleader_core::verb::Verb;
 use crate::client::Client;
 use crate::fabric::Fabric;
 use crate::history::{self, History};
-use crate::view::Member;
+use crate::schedule::Plan;
+use crate::view::{Member, Seen};
 
 /// Something that must never happen has happened.
 #[derive(Clone, Debug)]
@@ -71,13 +77,16 @@ pub struct Watch {
     votes: votes::Votes,
     matched: matched_bytes::MatchedBytes,
     base: base::Base,
+    room: room::Room,
+    lease: lease::Lease,
+    live: live_quorum::LiveQuorum,
 }
 
 impl Watch {
     /// Over a group of these nodes.
-    pub fn new(ids: Vec<NodeId>, ring_len: u64) -> Watch {
+    pub fn new(ids: Vec<NodeId>, plan: &Plan) -> Watch {
         Watch {
-            ring_len,
+            ring_len: plan.ring_len,
             ids,
             group: None,
             history: History::default(),
@@ -88,10 +97,36 @@ impl Watch {
             votes: Default::default(),
             matched: Default::default(),
             base: Default::default(),
+            room: Default::default(),
+            lease: lease::Lease::new(plan.timing),
+            live: live_quorum::LiveQuorum::new(plan.timing, plan.stored_quorum),
         }
     }
 
-    /// A node made a step.
+    /// A node is about to step, at the beginning of its loop or further on.
+    pub fn before_step(&mut self, member: &Member, begins: bool, now_ns: u64) {
+        if begins {
+            self.live.runs(member.id, now_ns);
+        }
+        self.leaders.before_step(member);
+        self.lease.look(member, now_ns);
+    }
+
+    /// A node made a step of whatever kind, of which its host may not have been told yet.
+    pub fn stepped(&mut self, member: &Member, now_ns: u64) -> Result<(), Violation> {
+        self.leaders.wrote(member)?;
+        if member.life != 1 {
+            return Ok(());
+        }
+        let (id, votes, leaders) = (member.id, &self.votes, &self.leaders);
+        self.lease.after_step(member, now_ns, |promise| {
+            votes.had_access(id, promise) || leaders.leader_of(promise.term()) == Some(promise.node())
+        })?;
+        self.lease.look(member, now_ns);
+        Ok(())
+    }
+
+    /// A node made a step, and has told its host of it.
     pub fn after_step(
         &mut self,
         node: NodeId,
@@ -103,6 +138,7 @@ impl Watch {
         if member.life != 1 {
             return self.stranger(member);
         }
+        self.live.after_step(member, members, fabric.now_ns())?;
         self.votes.after_step(member, fabric, &self.leaders, &self.ids)?;
         self.leaders.after_step(member, fabric, &self.ids)?;
         if !member.seen.formed {
@@ -111,6 +147,8 @@ impl Watch {
         self.same_group(member)?;
         self.points.after_step(member)?;
         self.base.after_step(member)?;
+        beats::after_step(member)?;
+        points::behind_commit(member, &self.history)?;
         self.learn(member, members, member.seen.anchor.position, client)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
         self.matched.after_step(member, members, &self.prefixes, &self.history, self.ring_len)
@@ -122,12 +160,14 @@ impl Watch {
         node: NodeId,
         event: &Event,
         members: &[Member],
+        now_ns: u64,
         client: &mut Client,
     ) -> Result<(), Violation> {
         let member = member(members, node);
         match *event {
             Event::Elected { term } => {
                 self.leaders.elected(member, term)?;
+                self.room.elected(member, term, self.ring_len);
                 let compared = self.prefixes.compared(member);
                 self.completeness.elected(member, term, compared, &self.history, self.ring_len)
             }
@@ -136,6 +176,7 @@ impl Watch {
                 Ok(())
             }
             Event::Committed { term, index, position } => {
+                self.live.commits(member, members, now_ns)?;
                 self.learn(member, members, position, client)?;
                 if self
                     .history
@@ -172,10 +213,22 @@ impl Watch {
 
     /// A node posts a verb.
     pub fn posted(&mut self, node: NodeId, verb: &Verb, members: &[Member]) -> Result<(), Violation> {
-        let member = member(members, node);
-        self.leaders.posted(member, verb)?;
-        self.votes.posted(member, verb)?;
-        self.base.posted(member, verb, self.ring_len)
+        let poster = member(members, node);
+        self.leaders.posted(poster, verb)?;
+        self.votes.posted(poster, verb)?;
+        beats::posted(poster, verb)?;
+        self.base.posted(poster, verb, self.ring_len)?;
+        match room::end_of_entries(poster, verb, self.ring_len) {
+            Some(end) => self.room.posted(poster, member(members, verb.id().peer), end, self.ring_len),
+            None => Ok(()),
+        }
+    }
+
+    /// A leader took a payload, after which it is as `seen`.
+    pub fn proposed(&self, node: NodeId, seen: &Seen) -> Result<(), Violation> {
+        let applied =
+            self.ids.iter().map(|id| if *id == node { seen.applied } else { self.points.applied_by(*id) });
+        self.room.proposed(node, seen, applied.collect(), self.ring_len)
     }
 
     /// A node's process is gone.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ringleader_core::layout::log;
 use ringleader_core::types::{NodeId, Term};
 use ringleader_core::verb::{Class, Verb};
 
@@ -15,6 +16,8 @@ use crate::view::Member;
 pub struct OneLeader {
     leaders: BTreeMap<Term, NodeId>,
     leads: [Option<Term>; 16],
+    /// The beat line in each log area before its node stepped, and whether that node could write it.
+    beats: [([u64; 8], bool); 16],
 }
 
 impl OneLeader {
@@ -59,6 +62,23 @@ impl OneLeader {
         Ok(())
     }
 
+    /// A node is about to step: what its log area holds now.
+    pub fn before_step(&mut self, member: &Member) {
+        self.beats[member.id.slot()] = (beat(member), member.seen.writer == member.id);
+    }
+
+    /// A node stepped: what it wrote to its own log area, its acceptor let it write.
+    pub fn wrote(&self, member: &Member) -> Result<(), Violation> {
+        let (before, could) = self.beats[member.id.slot()];
+        if !could && member.seen.writer != member.id && before != beat(member) {
+            return Err(Violation::new(
+                3,
+                format!("node {} writes its own log, whose writer is {}", member.id, member.seen.writer),
+            ));
+        }
+        Ok(())
+    }
+
     /// A node posts a verb: only a leader sends entries.
     pub fn posted(&self, member: &Member, verb: &Verb) -> Result<(), Violation> {
         if verb.id().class == Class::Entries && self.leads[member.id.slot()].is_none() {
@@ -79,4 +99,10 @@ impl OneLeader {
     pub fn count(&self) -> u64 {
         self.leaders.len() as u64
     }
+}
+
+fn beat(member: &Member) -> [u64; 8] {
+    let mut words = [0; 8];
+    member.home.log.read(log::BEAT, &mut words);
+    words
 }

@@ -2,7 +2,7 @@
 //! applied cannot be taken back.
 
 use ringleader_core::entry;
-use ringleader_core::types::{Index, Position};
+use ringleader_core::types::{Index, NodeId, Position};
 
 use super::Violation;
 use crate::fabric::same;
@@ -66,10 +66,30 @@ impl Points {
         Ok(())
     }
 
+    /// How far a node's application ever got.
+    pub fn applied_by(&self, node: NodeId) -> Position {
+        self.applied[node.slot()]
+    }
+
     /// The last entry a node has handed to its application.
     pub fn last_applied(&self, member: &Member) -> Index {
         self.applied_index[member.id.slot()]
     }
+}
+
+/// A node stepped: what it knows committed some leader has committed. A leader tells its host before it tells its followers.
+pub fn behind_commit(member: &Member, history: &History) -> Result<(), Violation> {
+    let (anchor, commit) = (member.seen.anchor.position, history.end().position);
+    if anchor > commit {
+        return Err(Violation::new(
+            5,
+            format!(
+                "node {} takes all up to {anchor} for committed; leaders have committed up to {commit}",
+                member.id
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// An entry got committed: a majority must hold its bytes. `area` is where it was read.

@@ -19,6 +19,8 @@ pub struct Votes {
     before: [Promise; 16],
     votes: BTreeMap<(NodeId, Term), NodeId>,
     asked: BTreeSet<(NodeId, Promise)>,
+    /// Of those, the ones that leaders asked for.
+    access: BTreeSet<(NodeId, Promise)>,
     /// Terms of requests, by acceptor, asker and the asker's sequence number.
     terms: BTreeMap<(NodeId, NodeId, u64), Term>,
 }
@@ -67,6 +69,11 @@ impl Votes {
         Ok(())
     }
 
+    /// Whether a leader asked that acceptor for that promise.
+    pub fn had_access(&self, acceptor: NodeId, promise: Promise) -> bool {
+        self.access.contains(&(acceptor, promise))
+    }
+
     /// A node posts a verb: requests are noted, and a refusal must not come with the promise it refuses.
     pub fn posted(&mut self, member: &Member, verb: &Verb) -> Result<(), Violation> {
         let Verb::Write { id, from, .. } = *verb else { return Ok(()) };
@@ -75,7 +82,11 @@ impl Votes {
                 if let Some(line) = RequestLine::read(&member.home.staging, from)
                     && (line.kind == request_kind::VOTE || line.kind == request_kind::ACCESS)
                 {
-                    self.asked.insert((id.peer, Promise::new(Term(line.term), member.id)));
+                    let promise = Promise::new(Term(line.term), member.id);
+                    self.asked.insert((id.peer, promise));
+                    if line.kind == request_kind::ACCESS {
+                        self.access.insert((id.peer, promise));
+                    }
                     self.terms.insert((id.peer, member.id, line.sequence), Term(line.term));
                 }
             }

@@ -94,3 +94,10 @@ pub fn rounds(
     }
     None
 }
+
+/// Plants a bug in the core of this process, and searches until it is found or the limits are reached.
+#[cfg(feature = "planted")]
+pub fn find(bug: ringleader_core::planted::Bug, limits: &Limits) -> Option<Found> {
+    ringleader_core::planted::plant(bug);
+    rounds(limits, |_| Default::default(), |_| (), &mut Vec::new())
+}

@@ -1,0 +1,270 @@
+//! Which transitions of the protocol's machines have happened, counted for the simulator: it names those it never reached.
+//!
+//! Only with the feature `marks`, which nothing but the tests' own feature turns on; without it [`mark`] is nothing, and costs
+//! nothing. The counts are of the whole process, over all its replicas, and nothing in the core ever reads them.
+
+macro_rules! machines {
+    ($($(#[doc = $about:literal])+ $machine:ident $name:literal { $($(#[doc = $text:literal])+ $mark:ident,)* })*) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+            pub enum $machine { $($(#[doc = $text])+ $mark,)* }
+
+            impl Machine for $machine {
+                const NAME: &'static str = $name;
+                const MARKS: &'static [Self] = &[$($machine::$mark),*];
+
+                #[cfg(feature = "marks")]
+                fn counter(self) -> &'static core::sync::atomic::AtomicU64 {
+                    static COUNTS: [core::sync::atomic::AtomicU64; $machine::MARKS.len()] =
+                        [const { core::sync::atomic::AtomicU64::new(0) }; $machine::MARKS.len()];
+                    &COUNTS[self as usize]
+                }
+
+                fn text(self) -> &'static str {
+                    match self {
+                        $($machine::$mark => concat!($($text),+).trim_ascii(),)*
+                    }
+                }
+            }
+        )*
+    };
+}
+
+/// A state machine whose transitions are counted.
+pub trait Machine: Copy + 'static {
+    /// What it is called.
+    const NAME: &'static str;
+    /// All its transitions.
+    const MARKS: &'static [Self];
+
+    /// How often it happened is counted here.
+    #[cfg(feature = "marks")]
+    fn counter(self) -> &'static core::sync::atomic::AtomicU64;
+
+    /// The transition in words.
+    fn text(self) -> &'static str;
+
+    /// How often it has happened in this process.
+    #[cfg(feature = "marks")]
+    fn count(self) -> u64 {
+        self.counter().load(core::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+machines! {
+    /// What an acceptor does with a request, and with its writer (protocol.md 4 and 6).
+    Acceptor "acceptor" {
+        /// idle: the request that was answered last, repeated
+        Repeated,
+        /// idle: a request older than the one answered last, dropped
+        Dropped,
+        /// idle -> refused: behind
+        RefusedBehind,
+        /// idle -> refused: lease
+        RefusedLease,
+        /// idle -> refused: older than what is certainly here
+        RefusedOlder,
+        /// idle -> fencing, for a vote
+        FencingForVote,
+        /// idle -> fencing, for an access
+        FencingForAccess,
+        /// fencing -> abort: the fence took too long
+        Abort,
+        /// fencing -> refused: the beat moved meanwhile
+        RefusedBySecondLook,
+        /// fencing -> walking
+        Walking,
+        /// walking -> refused: older than what the walk found
+        RefusedAfterWalk,
+        /// walking -> granted, to the own proposer
+        GrantedOwn,
+        /// walking -> promised, to a peer that is armed and ready
+        PromisedArmed,
+        /// walking -> promised, to a peer that is not armed yet
+        PromisedUnarmed,
+        /// promised -> granted: the flag of the peer is set
+        Granted,
+        /// promised -> void: fenced before the grant was given
+        PromiseVoided,
+        /// granted -> void: the writer was fenced for a request
+        WriterFenced,
+        /// granted -> void: the writer's queue pair was closed, or broke
+        WriterLost,
+        /// busy: a request is kept until the operation ends
+        PendingKept,
+        /// busy: a kept request gives way to a heavier or newer one
+        PendingReplaced,
+        /// busy: a lighter request is dropped
+        PendingDropped,
+        /// idle again: the kept request is judged
+        PendingJudged,
+    }
+
+    /// The acceptor's end of a log queue pair (protocol.md 4).
+    Inbound "queue pair" {
+        /// closed -> arming
+        Arming,
+        /// arming -> armed
+        Armed,
+        /// arming -> fencing: it could not be armed
+        ArmFailed,
+        /// armed -> granting
+        Granting,
+        /// granting -> granted
+        Granted,
+        /// granting -> fencing: the flag could not be set
+        GrantFailed,
+        /// armed -> fencing: the peer left or closed its end
+        ArmedLeft,
+        /// granted -> fencing: the peer left or closed its end
+        GrantedLeft,
+        /// granted -> fencing, for a request
+        GrantedFenced,
+        /// fencing -> closed
+        Closed,
+        /// fencing -> fencing: a fence failed
+        FenceFailed,
+    }
+
+    /// From a silent leader to a majority of votes (protocol.md 7).
+    Candidate "candidate" {
+        /// idle -> looking: the leader is silent
+        Looks,
+        /// looking -> idle: the leader was heard
+        HeardWhileLooking,
+        /// looking -> waiting: a majority is quiet
+        Ranked,
+        /// looking: a higher promise is respected
+        Respects,
+        /// waiting -> idle: the leader was heard
+        HeardWhileWaiting,
+        /// waiting -> looking: a higher promise appeared
+        RespectsAgain,
+        /// waiting -> asking the own acceptor
+        Stands,
+        /// a leader that gave up -> asking the own acceptor
+        StandsAgain,
+        /// asking the own acceptor -> ended: terms are exhausted
+        Exhausted,
+        /// asking the own acceptor -> ended: no answer in time
+        OwnLate,
+        /// asking the own acceptor -> ended: refused
+        OwnRefused,
+        /// asking the own acceptor -> ended: it promised to another
+        OwnSuperseded,
+        /// asking the own acceptor -> asking all
+        AsksAll,
+        /// asking all: refused for a lease, asked again
+        AsksAgain,
+        /// asking all: a voter that was not connected before is asked
+        AsksLate,
+        /// asking all -> elected
+        Elected,
+        /// asking all -> ended: behind
+        Behind,
+        /// asking all -> ended: a majority cannot be had, the log is older
+        TooOld,
+        /// asking all -> ended: no majority in time
+        TimedOut,
+        /// asking all -> ended: the own acceptor promised to another
+        Superseded,
+    }
+
+    /// Why a leader stopped leading, and how it ended (protocol.md 8).
+    Leader "leader" {
+        /// elected -> its first entry is staged
+        Started,
+        /// its first entry is committed
+        Committed,
+        /// leads -> yields: a higher promise
+        GaveUpHigherPromise,
+        /// leads -> yields: the own acceptor promised anything else
+        GaveUpOwnAcceptor,
+        /// leads -> yields: no majority completes its beats
+        GaveUpQuorumLost,
+        /// leads -> yields: its first entry does not get committed
+        GaveUpStuck,
+        /// yields -> follows
+        Follows,
+    }
+
+    /// What a log is known to hold (protocol.md 5).
+    Walker "walker" {
+        /// unconfirmed: a pass begins that nobody has confirmed
+        Unconfirmed,
+        /// fenced: a pass begins over a log that nobody writes
+        FencedPass,
+        /// fenced: walked to the end
+        FencedDone,
+        /// unconfirmed -> confirmed
+        Confirmed,
+        /// unconfirmed: the anchor moves to what a beat says is committed
+        AnchorTold,
+        /// confirmed: the anchor moves
+        AnchorMoved,
+        /// confirmed -> damaged: final bytes are not valid any more
+        Damaged,
+    }
+
+    /// What an application is handed.
+    Applier "applier" {
+        /// a payload is applied
+        Applied,
+        /// a no-op is skipped
+        SkippedNoOp,
+        /// a pad is skipped
+        SkippedPad,
+        /// stuck: the kind of an entry is not known here
+        StuckUnknown,
+        /// stuck: what is committed is not valid here
+        StuckInvalid,
+        /// stuck: the log is damaged
+        StuckDamaged,
+    }
+}
+
+/// A transition happens.
+#[cfg(feature = "marks")]
+pub(crate) fn mark(mark: impl Machine) {
+    mark.counter().fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// A transition happens: nobody counts it.
+#[cfg(not(feature = "marks"))]
+#[inline(always)]
+pub(crate) fn mark(_: impl Machine) {}
+
+use crate::proposer::FollowerState;
+
+/// States of a follower, in the order of their table.
+pub const FOLLOWER_STATES: [FollowerState; 7] = [
+    FollowerState::Down,
+    FollowerState::Asking,
+    FollowerState::Preparing,
+    FollowerState::Window,
+    FollowerState::Broken,
+    FollowerState::LetGo,
+    FollowerState::Behind,
+];
+
+#[cfg(feature = "marks")]
+static FOLLOWERS: [[core::sync::atomic::AtomicU64; 7]; 7] =
+    [const { [const { core::sync::atomic::AtomicU64::new(0) }; 7] }; 7];
+
+/// A leader's view of a follower changes from one state to another.
+#[cfg(feature = "marks")]
+pub(crate) fn follower(from: FollowerState, to: FollowerState) {
+    FOLLOWERS[from as usize][to as usize].fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// A leader's view of a follower changes: nobody counts it.
+#[cfg(not(feature = "marks"))]
+#[inline(always)]
+pub(crate) fn follower(_: FollowerState, _: FollowerState) {}
+
+/// How often leaders' views of followers changed from one state to the other in this process.
+#[cfg(feature = "marks")]
+pub fn follower_count(from: FollowerState, to: FollowerState) -> u64 {
+    FOLLOWERS[from as usize][to as usize].load(core::sync::atomic::Ordering::Relaxed)
+}

@@ -1,0 +1,65 @@
+//! Invariant 7, the acceptors' half: nobody votes within `lease` of a whole beat of the leader it promised to, unless that
+//! beat is *yielding* (protocol.md 6, steps 2 and 5). Else a lease read could miss what a successor acknowledged.
+//!
+//! A lease runs from the moment at which its acceptor could see the beat: looked at here whenever that node is about to step.
+
+use ringleader_core::layout::{BeatLine, Line, beat_flags, log};
+use ringleader_core::timing::Timing;
+use ringleader_core::types::Promise;
+
+use super::Violation;
+use crate::view::Member;
+
+/// The last whole beat in each log area, and since when it stands there.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    timing: Timing,
+    beats: [Option<(BeatLine, u64)>; 16],
+    promise: [Promise; 16],
+}
+
+impl Lease {
+    /// Of acceptors with these timers.
+    pub fn new(timing: Timing) -> Lease {
+        Lease { timing, beats: [None; 16], promise: [Promise::NONE; 16] }
+    }
+
+    /// A node is about to step, or has just stepped: whatever stands in its log is there to be seen.
+    pub fn look(&mut self, member: &Member, now_ns: u64) {
+        let Some(line) = BeatLine::read(&member.home.log, log::BEAT) else { return };
+        let last = &mut self.beats[member.id.slot()];
+        if last.is_none_or(|(before, _)| before != line) {
+            *last = Some((line, now_ns));
+        }
+    }
+
+    /// A node stepped. `had_access`: its promise may have been asked for by a leader, to whom leases are no bar.
+    pub fn after_step(
+        &mut self,
+        member: &Member,
+        now_ns: u64,
+        had_access: impl Fn(Promise) -> bool,
+    ) -> Result<(), Violation> {
+        let promise = &mut self.promise[member.id.slot()];
+        let (old, new) = (*promise, member.seen.promise);
+        *promise = new;
+        if old == new || had_access(new) {
+            return Ok(());
+        }
+        let Some((beat, since_ns)) = self.beats[member.id.slot()] else { return Ok(()) };
+        let lease_ns = self.timing.lease_ns * (1_000_000 - self.timing.drift_ppm) / 1_000_000;
+        let yielding = beat.flags & beat_flags::YIELDING != 0;
+        if beat.leader == old.0 && !yielding && now_ns - since_ns < lease_ns {
+            return Err(Violation::new(
+                7,
+                format!(
+                    "node {} votes for {new} only {} us after a beat of {old}: its lease is {} us",
+                    member.id,
+                    (now_ns - since_ns) / 1000,
+                    lease_ns / 1000
+                ),
+            ));
+        }
+        Ok(())
+    }
+}

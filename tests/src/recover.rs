@@ -1,0 +1,72 @@
+//! The end of a run: all faults stop, and the group must get well within its bound.
+
+use ringleader_core::types::NodeId;
+
+use crate::cluster::Cluster;
+use crate::invariants::Violation;
+use crate::invariants::liveness::Liveness;
+use crate::rng::Rng;
+use crate::run::Outcome;
+
+/// New proposals that must be acknowledged after faults have stopped.
+const NEW_PROPOSALS: u64 = 3;
+
+/// Heals a group and sees it get well.
+pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcome) -> Result<(), Violation> {
+    let calm = cluster.plan.calm.clone();
+    cluster.heal(calm);
+    let well = cluster.ids().filter(|id| cluster.member(*id).belongs() && !cluster.is_behind(*id)).count();
+    let majority = usize::from(cluster.plan.nodes) / 2 + 1;
+    if well < majority {
+        // More is gone for good than a group can lose: nothing is promised then.
+        return Ok(());
+    }
+    if cluster.plan.leave_stopped && well > majority {
+        let spare = well - majority;
+        let stopped: Vec<NodeId> = cluster
+            .ids()
+            .filter(|id| cluster.member(*id).belongs() && !lags(cluster, *id))
+            .take(spare)
+            .collect();
+        // Those that stay must be able to go on by themselves: none may hang on a log that only a stopped one has.
+        let others_fit = cluster
+            .ids()
+            .all(|id| stopped.contains(&id) || !cluster.member(id).belongs() || !lags(cluster, id));
+        if others_fit && rng.chance(700_000) {
+            for id in stopped {
+                cluster.fabric.faults.pauses += 1;
+                cluster.pause(id, u64::MAX);
+            }
+        }
+    }
+    let full = cluster.fabric.faults.full;
+    let acknowledged = cluster.client.acknowledged();
+    let mut liveness =
+        Liveness::new(cluster.now_ns(), cluster.plan.bound_ns, acknowledged, NEW_PROPOSALS, full);
+    cluster.proposing = true;
+    let look_every = cluster.plan.timing.beat_ns / 2;
+    loop {
+        cluster.run_for(look_every)?;
+        cluster.plan.propose_ppm = cluster.plan.propose_ppm.max(100_000);
+        let done = liveness.judge(
+            cluster.now_ns(),
+            &cluster.watch,
+            &cluster.members,
+            |id| !cluster.is_paused(id) && !cluster.is_behind(id),
+            cluster.client.acknowledged(),
+            cluster.fabric.faults.full,
+        )?;
+        if done {
+            outcome.recovery_ns = Some(liveness.waited_ns(cluster.now_ns()));
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before
+/// it notices that it has lost its majority, and serves the last three quarters of a ring.
+pub(crate) fn lags(cluster: &Cluster, id: NodeId) -> bool {
+    let staged = cluster.members.iter().map(|member| member.seen.end.0).max().unwrap_or(0);
+    cluster.is_behind(id)
+        || staged.saturating_sub(cluster.member(id).seen.applied.0) > cluster.plan.ring_len / 4
+}

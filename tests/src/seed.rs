@@ -1,0 +1,78 @@
+//! What a seed stands for: a storm over a group of some size, or a directed schedule.
+
+use crate::directed;
+use crate::rng::Rng;
+use crate::run::{Outcome, run, run_plan};
+use crate::schedule::Plan;
+
+/// The kind of run that a seed is the seed of.
+#[derive(Clone, Copy, Debug)]
+pub enum Scheme {
+    /// A storm of faults.
+    Swarm {
+        /// Replicas.
+        nodes: u8,
+    },
+    /// The same with the faults that the first seeds knew: what they found is replayed by it.
+    Base {
+        /// Replicas.
+        nodes: u8,
+    },
+    /// A directed schedule.
+    Directed(directed::Directed),
+}
+
+/// One seed in so many is directed.
+const DIRECTED_ONE_IN: u64 = 5;
+
+impl Scheme {
+    /// What a seed draws; `nodes` when the number of replicas is not left to it.
+    pub fn draw(seed: u64, nodes: Option<u8>) -> Scheme {
+        let mut rng = Rng::new(seed ^ 0x5c4e_0000_0000_0000);
+        if rng.below(DIRECTED_ONE_IN) == 0 {
+            return Scheme::Directed(rng.pick(directed::ALL));
+        }
+        let drawn = rng.pick(&[3, 3, 3, 3, 3, 5, 5, 5, 4, 7]);
+        Scheme::Swarm { nodes: nodes.unwrap_or(drawn) }
+    }
+
+    /// By its name: `swarm`, `base` or that of a directed schedule.
+    pub fn named(name: &str, nodes: Option<u8>) -> Option<Scheme> {
+        let nodes = nodes.unwrap_or(3);
+        match name {
+            "swarm" => Some(Scheme::Swarm { nodes }),
+            "base" => Some(Scheme::Base { nodes }),
+            name => directed::named(name).map(|directed| Scheme::Directed(*directed)),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Scheme::Swarm { .. } => "swarm",
+            Scheme::Base { .. } => "base",
+            Scheme::Directed(directed) => directed.name,
+        }
+    }
+
+    /// Runs a seed and keeps the last lines of its story.
+    pub fn run(&self, seed: u64, keep_trace: usize) -> Outcome {
+        match self {
+            Scheme::Swarm { nodes } => run(seed, *nodes, keep_trace),
+            Scheme::Base { nodes } => run_plan(Plan::base(seed, *nodes), keep_trace),
+            Scheme::Directed(directed) => (directed.run)(seed, keep_trace),
+        }
+    }
+
+    /// The command that replays a seed of it.
+    pub fn replay(&self, seed: u64) -> String {
+        let nodes = match self {
+            Scheme::Swarm { nodes } | Scheme::Base { nodes } => format!(" --nodes {nodes}"),
+            Scheme::Directed(_) => String::new(),
+        };
+        format!(
+            "cargo run --release -p ringleader-tests --bin sim -- --schedule {}{nodes} --seed {seed}",
+            self.name()
+        )
+    }
+}

@@ -1,0 +1,158 @@
+//! The random part of a run: faults of the kinds that a plan draws, one after the other, until its time is over.
+
+use ringleader_core::types::NodeId;
+use ringleader_core::verb::Plane;
+
+use crate::cluster::Cluster;
+use crate::fabric::PipeId;
+use crate::invariants::Violation;
+use crate::recover::lags;
+use crate::rng::Rng;
+use crate::schedule::Fault;
+
+/// The time in which things go wrong.
+#[derive(Debug)]
+pub(crate) struct Storm {
+    rng: Rng,
+    until_ns: u64,
+    next_ns: u64,
+    /// Cuts to be mended, and when; nodes to be started again.
+    mend: Vec<(u64, NodeId, NodeId)>,
+    restart: Vec<(u64, NodeId)>,
+}
+
+impl Storm {
+    pub(crate) fn new(rng: &mut Rng, cluster: &Cluster) -> Storm {
+        let now = cluster.now_ns();
+        let mut rng = rng.fork();
+        let first = rng.below(2 * cluster.plan.fault_every_ns);
+        Storm {
+            until_ns: now + cluster.plan.safety_ns,
+            next_ns: now + first,
+            rng,
+            mend: Vec::new(),
+            restart: Vec::new(),
+        }
+    }
+
+    pub(crate) fn rage(mut self, cluster: &mut Cluster) -> Result<(), Violation> {
+        while cluster.now_ns() < self.until_ns {
+            let due = self
+                .mend
+                .iter()
+                .map(|(at, ..)| *at)
+                .chain(self.restart.iter().map(|(at, _)| *at))
+                .chain([self.next_ns, self.until_ns])
+                .min()
+                .unwrap_or(self.until_ns);
+            let now = cluster.now_ns();
+            cluster.run_for(due.saturating_sub(now))?;
+            let now = cluster.now_ns();
+            for (_, from, to) in self.mend.extract_if(.., |(at, ..)| *at <= now) {
+                cluster.fabric.cut(from, to, false);
+            }
+            let due: Vec<NodeId> =
+                self.restart.extract_if(.., |(at, _)| *at <= now).map(|(_, id)| id).collect();
+            for id in due {
+                cluster.fabric.faults.restarts += 1;
+                cluster.start(id);
+            }
+            if now >= self.next_ns {
+                let every = cluster.plan.fault_every_ns;
+                self.next_ns = now + 1 + self.rng.below(2 * every);
+                if !cluster.plan.faults.is_empty() {
+                    let fault = self.rng.pick(&cluster.plan.faults);
+                    self.strike(cluster, fault)?;
+                }
+            }
+        }
+        for (_, id) in self.restart {
+            cluster.fabric.faults.restarts += 1;
+            cluster.start(id);
+        }
+        Ok(())
+    }
+
+    fn strike(&mut self, cluster: &mut Cluster, fault: Fault) -> Result<(), Violation> {
+        let nodes = u64::from(cluster.plan.nodes);
+        let victim = NodeId(1 + self.rng.below(nodes) as u8);
+        let other = NodeId(1 + (u64::from(victim.0) + self.rng.below(nodes - 1)) as u8 % nodes as u8);
+        let lasts = self.rng.within(cluster.plan.fault_ns);
+        let until = cluster.now_ns() + lasts;
+        let leader = cluster.leader().unwrap_or(victim);
+        let plane = if self.rng.chance(500_000) { Plane::Control } else { Plane::Log };
+        match fault {
+            Fault::Pause => self.pause(cluster, victim, lasts),
+            Fault::PauseLeader => self.pause(cluster, leader, lasts),
+            Fault::PauseLeaderInCopy => {
+                cluster.fabric.slow_landings(leader, lasts);
+                cluster.run_for(lasts / 10)?;
+                self.pause(cluster, leader, lasts);
+            }
+            Fault::Crash => self.crash(cluster, victim, until),
+            Fault::CrashLeader => self.crash(cluster, leader, until),
+            Fault::CutOneWay => {
+                cluster.fabric.faults.cuts_one_way += 1;
+                self.cut(cluster, victim, other, until);
+            }
+            Fault::CutBothWays => {
+                cluster.fabric.faults.cuts_both_ways += 1;
+                self.cut(cluster, victim, other, until);
+                self.cut(cluster, other, victim, until);
+            }
+            Fault::Isolate => {
+                cluster.fabric.faults.cuts_both_ways += 1;
+                for peer in cluster.ids().filter(|peer| *peer != victim) {
+                    self.cut(cluster, victim, peer, until);
+                    self.cut(cluster, peer, victim, until);
+                }
+            }
+            Fault::BreakPipe => cluster.fabric.break_pipe(PipeId { from: victim, to: other, plane }),
+            Fault::BreakGate => cluster.fabric.break_gate(victim, other),
+            Fault::Mute => cluster.fabric.mute(PipeId { from: victim, to: other, plane }, lasts),
+            Fault::Slow => {
+                cluster.fabric.faults.slow_nodes += 1;
+                let times = self.rng.within((4, 60));
+                cluster.slow(victim, times, lasts);
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, cluster: &mut Cluster, id: NodeId, lasts: u64) {
+        if cluster.member(id).alive {
+            cluster.fabric.faults.pauses += 1;
+            cluster.pause(id, lasts);
+        }
+    }
+
+    fn crash(&mut self, cluster: &mut Cluster, id: NodeId, until: u64) {
+        if !can_lose(cluster, id) {
+            return;
+        }
+        cluster.fabric.faults.crashes += 1;
+        cluster.crash(id);
+        if self.rng.chance(cluster.plan.restart_ppm) {
+            self.restart.push((until, id));
+        }
+    }
+
+    fn cut(&mut self, cluster: &mut Cluster, from: NodeId, to: NodeId, until: u64) {
+        let (now, lasts) = (cluster.now_ns(), until - cluster.now_ns());
+        cluster
+            .fabric
+            .trace
+            .note(now, || format!("nothing passes from {from} to {to} for {} us", lasts / 1000));
+        cluster.fabric.cut(from, to, true);
+        self.mend.push((until, from, to));
+    }
+}
+
+/// Never more than a minority for good, and none on whose log another depends that has fallen far behind.
+pub(crate) fn can_lose(cluster: &Cluster, id: NodeId) -> bool {
+    let gone = cluster.ids().filter(|other| !cluster.member(*other).belongs()).count();
+    let minority = (usize::from(cluster.plan.nodes) - 1) / 2;
+    let behind =
+        cluster.ids().any(|other| other != id && cluster.member(other).belongs() && lags(cluster, other));
+    gone < minority && !behind && cluster.member(id).belongs()
+}

@@ -1,0 +1,124 @@
+//! Which transitions of the core's machines the runs of this process have exercised, and which never.
+//!
+//! The core counts them with its feature `marks`. What a simulated run cannot reach stands in a table with its reason, and is
+//! named all the same; a change of a follower's state that protocol.md section 8 does not know is named, too.
+
+use ringleader_core::mark::{self, Machine};
+use ringleader_core::proposer::FollowerState::{
+    self, Asking, Behind, Broken, Down, LetGo, Preparing, Window,
+};
+
+/// One transition.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Transition {
+    /// Whose.
+    pub machine: &'static str,
+    /// From where to where, and why.
+    pub text: String,
+    /// How often it has happened.
+    pub count: u64,
+    /// Why no simulated run can reach it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<&'static str>,
+}
+
+/// What a leader does with a follower, and on what it leaves that (the table of protocol.md 8).
+const FOLLOWER: &[(FollowerState, FollowerState, &str)] = &[
+    (Down, Asking, "connected, or the leader was just elected"),
+    (Down, Window, "the own node of a leader just elected"),
+    (Down, Broken, "elected while requests of an earlier leadership are under way, and not connected"),
+    (Asking, Preparing, "granted with an epoch"),
+    (Asking, Window, "the own acceptor granted access"),
+    (Asking, Broken, "its queue pair was fenced, broke, or holds requests of an earlier leadership"),
+    (Asking, Down, "disconnected, or the leadership ended"),
+    (Preparing, Window, "reached what is staged"),
+    (Preparing, Behind, "it starts below the base"),
+    (Preparing, Broken, "its queue pair was fenced or broke"),
+    (Preparing, Down, "disconnected, or the leadership ended"),
+    (Window, Broken, "a write failed or went silent, or it was fenced"),
+    (Window, LetGo, "it lags"),
+    (Window, Asking, "the own acceptor took the grant away"),
+    (Window, Down, "disconnected, or the leadership ended"),
+    (Broken, Asking, "its promise was read and is not above"),
+    (Broken, Down, "disconnected, or the leadership ended"),
+    (LetGo, Asking, "closed and drained"),
+    (LetGo, Down, "disconnected, or the leadership ended"),
+    (Behind, Down, "the leadership ended"),
+];
+
+/// Transitions that no run of the simulator reaches, and why.
+const UNREACHABLE: &[(&str, &str)] = &[
+    (
+        "candidate: asking the own acceptor -> ended: terms are exhausted",
+        "2^56 terms: only a damaged line leads here",
+    ),
+    (
+        "walker: confirmed -> damaged",
+        "needs a writer that keeps to no protocol: a unit test of the walker does it",
+    ),
+    ("applier: stuck: the kind", "needs an entry of a newer version: a test of the core does it"),
+    ("applier: stuck: what is committed", "needs damaged memory: a test of the core does it"),
+    ("applier: stuck: the log is damaged", "needs damaged memory: a test of the core does it"),
+];
+
+/// All transitions, with their counts up to now.
+pub fn all() -> Vec<Transition> {
+    let mut all = Vec::new();
+    add::<mark::Acceptor>(&mut all);
+    add::<mark::Inbound>(&mut all);
+    add::<mark::Candidate>(&mut all);
+    add::<mark::Leader>(&mut all);
+    for (from, to, why) in FOLLOWER {
+        let text = format!("{} -> {}: {why}", name(*from), name(*to));
+        push(&mut all, "follower", text, mark::follower_count(*from, *to));
+    }
+    for from in mark::FOLLOWER_STATES {
+        for to in mark::FOLLOWER_STATES {
+            let known = from == to || FOLLOWER.iter().any(|(a, b, _)| (*a, *b) == (from, to));
+            let count = mark::follower_count(from, to);
+            if !known && count > 0 {
+                push(
+                    &mut all,
+                    "follower",
+                    format!("{} -> {}: UNKNOWN to protocol.md", name(from), name(to)),
+                    count,
+                );
+            }
+        }
+    }
+    add::<mark::Walker>(&mut all);
+    add::<mark::Applier>(&mut all);
+    all
+}
+
+/// Those that never happened though they could.
+pub fn never_reached(all: &[Transition]) -> Vec<String> {
+    all.iter()
+        .filter(|one| one.count == 0 && one.unreachable.is_none())
+        .map(|one| format!("{}: {}", one.machine, one.text))
+        .collect()
+}
+
+fn add<M: Machine>(all: &mut Vec<Transition>) {
+    for mark in M::MARKS {
+        push(all, M::NAME, mark.text().to_owned(), mark.count());
+    }
+}
+
+fn push(all: &mut Vec<Transition>, machine: &'static str, text: String, count: u64) {
+    let full = format!("{machine}: {text}");
+    let unreachable = UNREACHABLE.iter().find(|(of, _)| full.starts_with(of)).map(|(_, why)| *why);
+    all.push(Transition { machine, text, count, unreachable });
+}
+
+fn name(state: FollowerState) -> &'static str {
+    match state {
+        Down => "down",
+        Asking => "asking",
+        Preparing => "preparing",
+        Window => "window",
+        Broken => "broken",
+        LetGo => "let go",
+        Behind => "snapshot",
+    }
+}

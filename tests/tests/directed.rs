@@ -1,0 +1,31 @@
+//! Each directed schedule over some seeds: its story gets told, all invariants hold, and the group gets well.
+
+use ringleader_tests::directed::ALL;
+use ringleader_tests::run::quiet_panics;
+
+#[test]
+fn directed_schedules_are_told_and_hold() {
+    for directed in ALL {
+        let mut told = 0;
+        for seed in 1..=60 {
+            let outcome = (directed.run)(seed, 0);
+            if let Some(violation) = outcome.violation {
+                let story = (directed.run)(seed, 40).trace.join("\n");
+                panic!("{story}\n{}, seed {seed}: {violation}", directed.name);
+            }
+            told += u64::from(outcome.told);
+        }
+        assert!(told >= 40, "{} was told {told} times of 60", directed.name);
+    }
+}
+
+#[test]
+fn a_directed_seed_is_the_same_run_every_time() {
+    quiet_panics();
+    for directed in ALL {
+        for seed in 1..4 {
+            let (one, other) = ((directed.run)(seed, 10_000), (directed.run)(seed, 10_000));
+            assert_eq!(one.trace, other.trace, "{}, seed {seed}", directed.name);
+        }
+    }
+}
