@@ -288,11 +288,11 @@ impl Fabric {
         let id = PipeId { from: peer, to: acceptor, plane: Plane::Log };
         if !drains {
             // What was on its way passed the check, and lands whenever it likes.
-            let before = self.ghosts.len();
+            let ends = (self.gate(acceptor, peer).theirs, self.gate(acceptor, peer).ours);
             self.strand(id);
-            for ghost in &mut self.ghosts[before..] {
-                ghost.passed = true;
-            }
+            let mut ghosts = self.ghosts.iter_mut();
+            let of_writer = |ghost: &&mut Ghost| (ghost.from, ghost.to, ghost.ends) == (peer, acceptor, ends);
+            ghosts.by_ref().filter(of_writer).for_each(|ghost| ghost.passed |= ghost.plane == Plane::Log);
         }
         self.gate_mut(acceptor, peer).state = GateState::Revoked;
     }
