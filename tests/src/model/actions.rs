@@ -34,8 +34,8 @@ pub enum Action {
     Propose(NodeId),
     /// Half a WRITE or READ is sent and lands; which verb of its queue pair, which half.
     Land(PipeId, usize, u8),
-    /// Half a WRITE of a queue pair that is no more lands.
-    LandLate(usize),
+    /// Half a WRITE of a queue pair that is no more lands at a node; which of all such halves.
+    LandLate(NodeId, usize),
     /// The poster gets the completion of its oldest verb.
     Complete(PipeId),
     /// The oldest verb that cannot land fails.
@@ -263,7 +263,7 @@ impl World {
             let ghost = &state.fabric.ghosts[at];
             let id = PipeId { from: ghost.from, to: ghost.to, plane: ghost.plane };
             if ghost.passed || state.fabric.permits(id, ghost.ends) {
-                found.push(Action::LandLate(at));
+                found.push(Action::LandLate(ghost.to, at));
             }
         }
     }
@@ -303,11 +303,12 @@ impl World {
                 taken
             }
             Action::Land(id, at, half) => self.land(&mut next, id, at, half)?,
-            Action::LandLate(at) => {
+            Action::LandLate(_, at) => {
                 let ghost = next.on_fabric(|fabric| fabric.ghosts.remove(at));
                 let area = area_of(ghost.plane);
                 let place = self.map.find(area, ghost.offset, ghost.words.len() as u64 * 8);
                 next.node_mut(ghost.to).place(&self.map, ghost.to, place.start, &ghost.words);
+                invariants::final_bytes(self, &next, ghost.to)?;
                 true
             }
             Action::Complete(id) => {
@@ -330,6 +331,8 @@ impl World {
             }
             Action::Break(id) => {
                 next.spent.breaks += 1;
+                // What was sent may be in the air.
+                next.on_fabric(|fabric| fabric.strand(id));
                 self.fail(&mut next, id, Status::Unreachable)
             }
             Action::FalseSuccess(id) => {
@@ -386,6 +389,7 @@ impl World {
                 let to = self.map.find(area_of(plane), to + start, end - start);
                 let words = &source[(start / 8) as usize..(end / 8) as usize];
                 state.node_mut(id.to).place(&self.map, id.to, to.start, words);
+                invariants::final_bytes(self, state, id.to)?;
             }
             (Verb::Read { from, len, .. }, _) => {
                 let (start, end) = half_of(len, half);

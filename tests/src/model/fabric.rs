@@ -230,9 +230,8 @@ impl Fabric {
         found
     }
 
-    /// A verb fails: nothing behind it is carried out. What was sent may be in the air.
+    /// A verb fails: nothing behind it is carried out.
     pub(crate) fn fail(&mut self, id: PipeId, at: usize, status: Status) {
-        self.strand(id);
         let pipe = self.pipe_mut(id);
         pipe.state = PipeState::Error;
         for (place, op) in pipe.ops.iter_mut().enumerate().skip(at) {

@@ -72,6 +72,7 @@ pub(crate) fn after_step(
     }
     learn(world, state, id, after.anchor.index, after.promise.term())?;
     committed_prefix(world, state, id, before.anchor.index, after.anchor.index)?;
+    final_bytes(world, state, id)?;
     for (index, payload) in &step.applied {
         applied(state, id, *index, payload)?;
     }
@@ -79,6 +80,21 @@ pub(crate) fn after_step(
         matched(world, state, id, &after)?;
     }
     step.posted.iter().try_for_each(|(verb, _)| sent(world, id, verb, &after))
+}
+
+/// Invariant 1, as long as nobody has made the entry that takes its place in the next lap: what a node knows committed stays
+/// as it is, whatever lands in its log.
+pub(crate) fn final_bytes(world: &World, state: &State, id: NodeId) -> Result<(), Violation> {
+    let made = State::ids().map(|node| state.node(node).replica.status().end.index.0).max().unwrap_or(0);
+    let anchor = state.node(id).replica.status().anchor.index.0;
+    let first = made.saturating_sub(world.bounds.slots) + 1;
+    for index in first..=anchor {
+        if !holds(world, state, id, index, &state.record.committed[index as usize - 1].slot) {
+            let what = format!("entry {index}, known committed, was overwritten in the log of node {id}");
+            return Err(Violation::new(1, what));
+        }
+    }
+    Ok(())
 }
 
 /// Invariant 3: at most one writer, the local one included, can write a log area.

@@ -3,7 +3,8 @@
 //! Bounded by *deviations* it follows a fixed schedule (queue pairs in order, then acceptors' ends, then nodes) that may be
 //! left so many times: by holding back what is due until nothing else can happen, by letting something held back
 //! happen early, by another order on one queue pair, by a proposal, a time-out, a crash or a stop before all is calm.
-//! When all is calm, every choice is free. Without that bound, everything that can happen is tried in every state.
+//! When all is calm, every choice is free. (What happens to a node before a step that does not touch it comes to the same
+//! behind that step, and is tried only there.) Without that bound, everything that can happen is tried in every state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -423,27 +424,50 @@ impl Search<'_> {
                 due = Some((task, actions, ready));
             }
         }
-        let calm = due.is_none();
+        // What comes first in the list is tried last: early deviations before late ones.
         let mut offers = Vec::new();
-        let price = u8::from(!calm);
         let mut offer =
             |choice, cost, ready| offers.extend((cost <= left).then_some(Offer { choice, cost, ready }));
+        let price = u8::from(due.is_some());
         let mut rest = Vec::new();
-        self.world.fault_actions(state, &mut rest);
-        self.world.input_actions(state, &mut rest);
+        if let Some((task, actions, mut ready)) = due {
+            // A crash of somebody, or anything else at it, before a step that does not touch it, is the same behind that step.
+            let touched = touches(actions[0]);
+            for (at, action) in actions.into_iter().enumerate() {
+                offer(Choice::Do(action), u8::from(at > 0), ready.take());
+            }
+            self.world.fault_actions(state, &mut rest);
+            self.world.input_actions(state, &mut rest);
+            rest.retain(|action| touches(*action).iter().any(|node| touched.contains(node)));
+            offer(Choice::Hold(task), 1, None);
+        } else {
+            self.world.fault_actions(state, &mut rest);
+            self.world.input_actions(state, &mut rest);
+        }
         rest.into_iter().for_each(|action| offer(Choice::Do(action), price, None));
         for (actions, mut ready) in held {
             for (at, action) in actions.into_iter().enumerate() {
                 offer(Choice::Do(action), price + u8::from(at > 0), ready.take());
             }
         }
-        if let Some((task, actions, mut ready)) = due {
-            offer(Choice::Hold(task), 1, None);
-            for (at, action) in actions.into_iter().enumerate().rev() {
-                offer(Choice::Do(action), u8::from(at > 0), ready.take());
-            }
-        }
         Ok(offers)
+    }
+}
+
+/// The nodes that a step depends on or changes, with their queue pairs.
+fn touches(action: Action) -> [NodeId; 2] {
+    match action {
+        Action::Tick(id) | Action::Wait(id) | Action::Propose(id) | Action::Crash(id) | Action::Stop(id) => {
+            [id, id]
+        }
+        Action::Gate(acceptor, peer) => [acceptor, peer],
+        Action::Land(id, ..)
+        | Action::Complete(id)
+        | Action::Fail(id)
+        | Action::FalseSuccess(id)
+        | Action::Break(id)
+        | Action::Step(id) => [id.from, id.to],
+        Action::LandLate(to, _) => [to, to],
     }
 }
 

@@ -68,7 +68,7 @@ fn describe(state: &State, action: Action) -> String {
             let half = if half == 0 { "first" } else { "second" };
             format!("{}: the {half} half of {} lands", way(id), verb(id, at))
         }
-        Action::LandLate(at) => {
+        Action::LandLate(_, at) => {
             let ghost = &state.fabric.ghosts[at];
             let passed = if ghost.passed { ", which passed before a fence," } else { "" };
             format!("{} -> {}: half a WRITE of a former queue pair{passed} lands", ghost.from, ghost.to)
