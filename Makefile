@@ -4,13 +4,14 @@ CARGO ?= cargo
 ARGS ?=
 SEEDS ?= 20000
 
-.PHONY: help demo test lint no-std sim acceptance bench doc setup
+.PHONY: help demo test lint no-std sim model acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
 	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
 	@echo 'make test         lints, the no_std proof, all tests'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
+	@echo 'make model        every schedule of three replicas on a tiny fabric, within bounds (some minutes)'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -38,6 +39,9 @@ no-std: setup
 
 sim: setup
 	$(CARGO) run --release --package ringleader-tests --bin sim -- --seeds $(SEEDS)
+
+model: setup
+	$(CARGO) run --release --package ringleader-tests --bin model -- $(ARGS)
 
 acceptance: setup
 	$(CARGO) build --release --package ringleader

@@ -5,8 +5,8 @@ use ringleader_tests::model::{Found, Limits, Round, rounds};
 
 fn search(bounds: Bounds) -> (Option<Found>, Vec<Round>) {
     let mut done = Vec::new();
-    let limits = Limits { bounds, threads: 2, ..Limits::default() };
-    (rounds(&limits, |_| Default::default(), |_| (), &mut done), done)
+    let limits = Limits { threads: 2, ..Limits::default() };
+    (rounds(&bounds, &limits, |_| Default::default(), |_| (), &mut done), done)
 }
 
 /// Two proposals, two candidacies and a crash or a stop, whenever all is calm.
@@ -38,7 +38,7 @@ fn a_fabric_whose_fences_leak_is_found_out() {
     let bounds = Bounds {
         proposals: 1,
         candidates: 1,
-        waits: 3,
+        waits: 2,
         deviations: Some(1),
         fences_drain: false,
         ..Bounds::default()

@@ -92,12 +92,15 @@ fn main() -> ExitCode {
     if let Err(error) = heard {
         eprintln!("model: cannot listen for Ctrl-C: {error}");
     }
-    let limits = args.limits();
+    let bounds = args.bounds();
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    let limits = Limits { max_states: args.max_states, threads: args.threads.unwrap_or_else(all) };
     let mut done: Vec<Round> = Vec::new();
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
     bar.set_style(style.expect("the template is sound"));
     let found = rounds(
+        &bounds,
         &limits,
         |bounds| {
             let progress = Arc::new(Progress::default());
@@ -114,9 +117,9 @@ fn main() -> ExitCode {
     bar.finish_and_clear();
     let interrupted = interrupted.load(Ordering::Relaxed);
     if args.json {
-        println!("{}", summary(&limits, &done, found.as_ref(), interrupted));
+        println!("{}", summary(&bounds, &limits, &done, found.as_ref(), interrupted));
     } else {
-        tell(&limits, &done, found.as_ref(), interrupted);
+        tell(&bounds, &done, found.as_ref(), interrupted);
     }
     match (found, interrupted) {
         (Some(_), _) => ExitCode::from(1),
@@ -140,8 +143,8 @@ fn slots(text: &str) -> Result<u64, String> {
 }
 
 impl Args {
-    fn limits(&self) -> Limits {
-        let bounds = Bounds {
+    fn bounds(&self) -> Bounds {
+        Bounds {
             start: self.start,
             slots: self.slots,
             proposals: self.proposals,
@@ -152,9 +155,7 @@ impl Args {
             waits_each: self.waits_each,
             deviations: (!self.every_order).then_some(self.deviations),
             fences_drain: !self.leaky_fences,
-        };
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        Limits { bounds, max_states: self.max_states, threads: self.threads.unwrap_or_else(all) }
+        }
     }
 }
 
@@ -225,8 +226,8 @@ fn bounds_of(bounds: &Bounds) -> String {
     )
 }
 
-fn tell(limits: &Limits, done: &[Round], found: Option<&Found>, interrupted: bool) {
-    println!("bounds: {}", bounds_of(&limits.bounds));
+fn tell(bounds: &Bounds, done: &[Round], found: Option<&Found>, interrupted: bool) {
+    println!("bounds: {}", bounds_of(bounds));
     let exhausted = done.iter().rfind(|round| round.outcome.exhausted);
     match exhausted {
         Some(round) => println!("exhausted within them: all schedules, {}", name(&round.bounds)),
@@ -251,7 +252,13 @@ fn tell(limits: &Limits, done: &[Round], found: Option<&Found>, interrupted: boo
     }
 }
 
-fn summary(limits: &Limits, done: &[Round], found: Option<&Found>, interrupted: bool) -> serde_json::Value {
+fn summary(
+    bounds: &Bounds,
+    limits: &Limits,
+    done: &[Round],
+    found: Option<&Found>,
+    interrupted: bool,
+) -> serde_json::Value {
     let rounds = done.iter().map(|round| {
         serde_json::json!({
             "deviations": round.bounds.deviations, "states": round.outcome.states, "steps": round.outcome.steps,
@@ -267,7 +274,7 @@ fn summary(limits: &Limits, done: &[Round], found: Option<&Found>, interrupted: 
     });
     let states = done.iter().map(|round| round.outcome.states).max().unwrap_or(0);
     serde_json::json!({
-        "bounds": limits.bounds, "max_states": limits.max_states, "rounds": rounds.collect::<Vec<_>>(),
+        "bounds": bounds, "max_states": limits.max_states, "rounds": rounds.collect::<Vec<_>>(),
         "states": states, "violation": violation, "interrupted": interrupted,
     })
 }

@@ -4,23 +4,16 @@
 //! applying, posting). That a host stops between two of these is a choice of the order; that it stops between a tick and
 //! its posts is no state of its own, because what was posted may be sent as late as one likes, or never.
 
-use std::sync::Arc;
-
-use ringleader_core::event::Event;
 use ringleader_core::layout::log;
-use ringleader_core::mem::Area;
-use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum, Role};
-use ringleader_core::replica::Replica;
-use ringleader_core::timing::Timing;
-use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
-use ringleader_core::verb::{Completion, Plane, Source, Status, Verb};
+use ringleader_core::proposer::Role;
+use ringleader_core::types::NodeId;
+use ringleader_core::verb::{Completion, Plane, Status, Verb};
 
-use super::canonical::{form_of, form_of_words};
-use super::fabric::{Fabric, GATES, GateState, PipeId, PipeState, done, half_of, ordered_pair};
-use super::invariants::{self, Step};
-use super::memory::{AreaKind, Lent, Map, NODES, Words, use_rings_of};
-use super::state::{Bounds, Life, Node, Record, Spent, Start, State, leads};
+use super::fabric::{GATES, GateState, PipeId, PipeState, done, half_of, ordered_pair};
+use super::invariants;
+use super::memory::{AreaKind, Map, NODES};
+use super::start::WAIT_NS;
+use super::state::{Bounds, Life, State};
 use crate::invariants::Violation;
 
 /// Something that happens.
@@ -54,31 +47,6 @@ pub enum Action {
     Stop(NodeId),
 }
 
-/// A wait is as long as the longest time-out that can fire; what shall never fire takes an hour.
-const WAIT_NS: u64 = 100;
-const NEVER_NS: u64 = 3_600_000_000_000;
-
-/// Time-outs that fire do so within one wait; repeats, lost quorums and whatever only helps progress never do: on a fabric
-/// that loses nothing they would only add copies of what is under way.
-const TIMING: Timing = Timing {
-    beat_ns: 8,
-    suspect_after_ns: WAIT_NS,
-    probe_deadline_ns: 1,
-    max_excuses: 0,
-    lease_ns: 40,
-    grant_grace_ns: 50,
-    stagger_ns: 1,
-    jitter_ns: 1,
-    repeat_ns: NEVER_NS,
-    campaign_timeout_ns: WAIT_NS,
-    quorum_lost_ns: NEVER_NS,
-    alive_within_ns: NEVER_NS,
-    fence_limit_ns: NEVER_NS,
-    max_write: 64,
-    inflight: 64,
-    drift_ppm: 1000,
-};
-
 /// What all states of a search have in common.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -88,110 +56,14 @@ pub struct World {
     pub map: Map,
 }
 
-/// What a replica did in one step.
-struct Did {
-    replica: Replica<Lent>,
-    words: Option<Words>,
-    step: Step,
-}
-
 impl World {
     /// A world with these bounds.
     pub fn new(bounds: Bounds) -> World {
         World { bounds, map: Map::new(bounds.slots * 64) }
     }
+}
 
-    /// The state that a search begins in, reached by a fixed schedule.
-    pub fn first_state(&self) -> Result<State, Violation> {
-        use_rings_of(self.map.ring_len());
-        let fabric = Fabric::new();
-        let form = Arc::new(fabric.form());
-        let mut state = State {
-            nodes: std::array::from_fn(|at| self.new_node(NodeId(at as u8 + 1))),
-            fabric: Arc::new(fabric),
-            fabric_form: form,
-            record: Arc::new(Record::default()),
-            spent: Spent::default(),
-            held: 0,
-        };
-        let free = World {
-            bounds: Bounds { candidates: u8::MAX, proposals: 0, faults: 0, breaks: 0, ..self.bounds },
-            map: self.map.clone(),
-        };
-        free.settle(&mut state)?;
-        let first = NodeId(1);
-        free.step_node(&mut state, first, false, |replica, now| {
-            replica.form(now, 0x6d6f_6465_6c00_0001).expect("a fresh node can be told to form");
-        })?;
-        free.settle(&mut state)?;
-        let formed = State::ids().all(|id| state.node(id).replica.status().group != 0);
-        assert!(formed, "the fixed schedule forms a group");
-        let led = |state: &State| {
-            let status = state.node(first).replica.status();
-            let commit = status.commit;
-            status.role == Role::Leader
-                && commit.0 > 0
-                && State::ids().all(|id| state.node(id).replica.status().applied.position == commit)
-        };
-        for _ in 0..20 {
-            if self.bounds.start == Start::Formed || led(&state) {
-                break;
-            }
-            for id in State::ids() {
-                state = free.wait(&state, id)?;
-                free.settle(&mut state)?;
-            }
-        }
-        assert!(self.bounds.start == Start::Formed || led(&state), "the fixed schedule elects node 1");
-        state.spent = Spent::default();
-        Ok(state)
-    }
-
-    fn new_node(&self, node: NodeId) -> Node {
-        let mut peers = [false; 16];
-        State::ids().filter(|peer| *peer != node).for_each(|peer| peers[peer.slot()] = true);
-        let options = Options {
-            node,
-            peers,
-            ring_len: self.map.ring_len(),
-            max_entry: 64,
-            timing: TIMING,
-            quorum: Quorum::Live,
-            own_copy: OwnCopy::Last,
-            incarnation: Incarnation(0x100 + u64::from(node.0)),
-            boot: Boot(0x200 + u64::from(node.0)),
-            seed: u64::from(node.0),
-        };
-        let clock = 1000;
-        let zeroed = self.map.zeroed();
-        let (replica, words) =
-            self.map.lend(&zeroed, || Replica::tiny(options, Lent::areas(), Instant(clock)));
-        let replica = replica.expect("the options of a model are sound");
-        Node::new(&self.map, node, replica, words.unwrap_or(zeroed), clock)
-    }
-
-    /// Everything that can happen without a choice happens, in a fixed order.
-    fn settle(&self, state: &mut State) -> Result<(), Violation> {
-        loop {
-            let next = self.fabric_actions(state).into_iter().next();
-            if let Some(action) = next {
-                *state = self.apply(state, action)?.expect("what is enabled happens");
-                continue;
-            }
-            let mut moved = false;
-            for id in State::ids() {
-                if let Some(after) = self.apply(state, Action::Tick(id))? {
-                    *state = after;
-                    moved = true;
-                    break;
-                }
-            }
-            if !moved {
-                return Ok(());
-            }
-        }
-    }
-
+impl World {
     /// Everything that can happen on the fabric, faults apart.
     pub fn fabric_actions(&self, state: &State) -> Vec<Action> {
         let mut found = Vec::new();
@@ -360,7 +232,7 @@ impl World {
         Ok((happened && within).then_some(next))
     }
 
-    fn wait(&self, state: &State, id: NodeId) -> Result<State, Violation> {
+    pub(crate) fn wait(&self, state: &State, id: NodeId) -> Result<State, Violation> {
         let mut next = state.clone();
         next.node_mut(id).clock += WAIT_NS;
         self.step_node(&mut next, id, true, |replica, now| replica.handle_tick(now))?;
@@ -404,23 +276,6 @@ impl World {
             op.read[usize::from(half)] = read;
         });
         Ok(true)
-    }
-
-    /// Invariant 11: no source byte changes while a request that reads it is outstanding. Judged after each step of the
-    /// poster, so that whenever a half is sent it carries what was posted.
-    fn check_sources(&self, state: &State, id: NodeId) -> Result<(), Violation> {
-        let ops = PipeId::all().filter(|pipe| pipe.from == id).flat_map(|pipe| &state.fabric.pipe(pipe).ops);
-        for op in ops {
-            if let (Verb::Write { source, from, len, .. }, Some(posted)) = (op.verb, &op.source) {
-                let local = if source == Source::Staging { AreaKind::Staging } else { AreaKind::Log };
-                if state.node(id).words[self.map.find(local, from, u64::from(len))] != posted[..] {
-                    let what =
-                        format!("node {id}: the source of {:?} changed while it was outstanding", op.verb);
-                    return Err(Violation::new(11, what));
-                }
-            }
-        }
-        Ok(())
     }
 
     fn pipe_step(&self, state: &mut State, id: PipeId) -> Result<bool, Violation> {
@@ -504,71 +359,6 @@ impl World {
             None => Ok(true),
         }
     }
-
-    /// A node makes a step; says whether anything changed.
-    fn step_node(
-        &self,
-        state: &mut State,
-        id: NodeId,
-        posts: bool,
-        input: impl FnOnce(&mut Replica<Lent>, Instant),
-    ) -> Result<bool, Violation> {
-        let node = state.node(id);
-        let now = Instant(node.clock);
-        let before = node.replica.status();
-        let mut replica = (*node.replica).clone();
-        let run = || {
-            let mut step = Step::default();
-            input(&mut replica, now);
-            step.take_events(&mut replica);
-            if posts {
-                while replica.apply(|entry| step.applied.push((entry.index, entry.payload.to_vec()))) {}
-                while let Some(verb) = replica.poll_verb() {
-                    step.posted.push((verb, source_of(&verb)));
-                }
-            }
-            step
-        };
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.map.lend(&node.words, run)));
-        let (step, words) = ran.map_err(|panic| {
-            let what = panic.downcast_ref::<String>().cloned();
-            let what = what.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            Violation::new(0, format!("node {id}: {}", what.unwrap_or_else(|| "it panicked".into())))
-        })?;
-        let did = Did { replica, words, step };
-        self.settle_step(state, id, &before, did)
-    }
-
-    fn settle_step(
-        &self,
-        state: &mut State,
-        id: NodeId,
-        before: &ringleader_core::replica::Status,
-        did: Did,
-    ) -> Result<bool, Violation> {
-        let Did { replica, words, step } = did;
-        let form = form_of(&replica);
-        let node = state.node_mut(id);
-        let words = words.unwrap_or_else(|| Arc::clone(&node.words));
-        let image = form_of_words(&self.map, id, leads(&replica), &words);
-        if form == *node.form && image == *node.image && step.is_nothing() {
-            // The same in all that matters: stay with what there was, so that nothing seems to move.
-            node.idle = true;
-            return Ok(false);
-        }
-        (node.words, node.image) = (words, Arc::new(image));
-        (node.replica, node.form, node.idle) = (Arc::new(replica), Arc::new(form), false);
-        let campaigns = step.events.iter().filter(|event| matches!(event, Event::Campaign { .. })).count();
-        state.spent.candidates = state.spent.candidates.saturating_add(campaigns as u8);
-        self.check_sources(state, id)?;
-        invariants::after_step(self, state, id, before, &step)?;
-        if !step.posted.is_empty() {
-            state.on_fabric(|fabric| {
-                step.posted.into_iter().for_each(|(verb, source)| fabric.post(id, verb, source));
-            });
-        }
-        Ok(true)
-    }
 }
 
 fn area_of(plane: Plane) -> AreaKind {
@@ -576,16 +366,6 @@ fn area_of(plane: Plane) -> AreaKind {
         Plane::Control => AreaKind::Control,
         Plane::Log => AreaKind::Log,
     }
-}
-
-/// What a WRITE is to carry, as it stands in the memory of the replica that runs.
-fn source_of(verb: &Verb) -> Option<Words> {
-    let Verb::Write { source, from, len, .. } = *verb else { return None };
-    let areas = Lent::areas();
-    let area: &Area<Lent> = if source == Source::Staging { &areas.staging } else { &areas.log };
-    let mut words = vec![0; len as usize / 8];
-    area.read(from, &mut words);
-    Some(words.into())
 }
 
 /// Where in a log area the slot of an entry is: all entries of a model take one slot.

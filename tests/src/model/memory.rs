@@ -173,29 +173,25 @@ impl Lent {
     }
 }
 
-/// One set of areas for each length of a ring: the core judges their lengths.
-struct Lengths {
-    areas: [&'static [AtomicU64]; 3],
-}
-
 thread_local! {
-    static AREAS: Lengths = {
+    /// Control, log and staging area of whatever replica runs on this thread.
+    static AREAS: [&'static [AtomicU64]; 3] = {
         let make = |len: u64| -> &'static [AtomicU64] {
             Box::leak((0..len / 8).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>())
         };
         let log_len = log::len(MAX_RING_LEN);
-        Lengths { areas: [make(control::LEN), make(log_len), make(log_len)] }
+        [make(control::LEN), make(log_len), make(log_len)]
     };
     static RING_LEN: std::cell::Cell<u64> = const { std::cell::Cell::new(MAX_RING_LEN) };
 }
 
-/// The rings of replicas that run on this thread are so long from now on.
+/// Rings on this thread are so long from now on: a replica that starts judges the length of its areas.
 pub fn use_rings_of(ring_len: u64) {
     RING_LEN.set(ring_len);
 }
 
 fn area_words(kind: AreaKind) -> &'static [AtomicU64] {
-    let words = AREAS.with(|lengths| lengths.areas[kind as usize]);
+    let words = AREAS.with(|areas| areas[kind as usize]);
     match kind {
         AreaKind::Control => words,
         AreaKind::Log | AreaKind::Staging => &words[..(log::len(RING_LEN.get()) / 8) as usize],

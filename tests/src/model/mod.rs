@@ -10,21 +10,21 @@ pub mod fabric;
 pub mod invariants;
 pub mod memory;
 pub mod search;
+mod start;
 pub mod state;
+mod step;
 pub mod story;
 
 use std::time::{Duration, Instant};
 
 use self::actions::World;
 use self::search::{Outcome, Progress, search};
-use self::state::Bounds;
+use self::state::{Bounds, Start};
 use crate::invariants::Violation;
 
 /// How much a search may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The bounds of the last round; deviations grow to theirs from round to round.
-    pub bounds: Bounds,
     /// Distinct states of one round.
     pub max_states: u64,
     /// Threads.
@@ -33,7 +33,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { bounds: Bounds::default(), max_states: 10_000_000, threads: 1 }
+        Limits { max_states: 10_000_000, threads: 1 }
     }
 }
 
@@ -63,18 +63,19 @@ pub struct Found {
     pub deviations: Option<u8>,
 }
 
-/// Searches in rounds of more and more deviations, until something is found or the limits are reached. `started` hears of
+/// Searches within `bounds`, in rounds of more and more deviations, until something is found or the limits are reached. `started` hears of
 /// each round as it begins, `ended` as it ends; then it is one of `done`.
 pub fn rounds(
+    bounds: &Bounds,
     limits: &Limits,
     mut started: impl FnMut(&Bounds) -> std::sync::Arc<Progress>,
     mut ended: impl FnMut(&Round),
     done: &mut Vec<Round>,
 ) -> Option<Found> {
-    let last = limits.bounds.deviations;
+    let last = bounds.deviations;
     let mut states = 0;
     for deviations in 0..=last.unwrap_or(0) {
-        let bounds = Bounds { deviations: last.map(|_| deviations), ..limits.bounds };
+        let bounds = Bounds { deviations: last.map(|_| deviations), ..*bounds };
         let progress = started(&bounds);
         let world = World::new(bounds);
         let begun = Instant::now();
@@ -95,9 +96,22 @@ pub fn rounds(
     None
 }
 
-/// Plants a bug in the core of this process, and searches until it is found or the limits are reached.
+/// Small spaces that together hold most of what can go wrong, the smallest first: for hunting bugs.
+pub fn hunts() -> Vec<Bounds> {
+    let small = Bounds { proposals: 1, candidates: 1, waits: 2, deviations: Some(1), ..Bounds::default() };
+    vec![
+        small,
+        Bounds { proposals: 2, candidates: 0, faults: 0, breaks: 1, waits: 1, deviations: Some(2), ..small },
+        Bounds { faults: 0, breaks: 1, waits: 3, ..small },
+        Bounds { start: Start::Formed, candidates: 2, faults: 0, waits: 4, ..small },
+        Bounds { proposals: 2, candidates: 2, waits: 3, ..small },
+    ]
+}
+
+/// Plants a bug in the core of this process, and hunts it until it is found or the limits are reached in every space.
 #[cfg(feature = "planted")]
 pub fn find(bug: ringleader_core::planted::Bug, limits: &Limits) -> Option<Found> {
     ringleader_core::planted::plant(bug);
-    rounds(limits, |_| Default::default(), |_| (), &mut Vec::new())
+    let hunt = |bounds: &Bounds| rounds(bounds, limits, |_| Default::default(), |_| (), &mut Vec::new());
+    hunts().iter().find_map(hunt)
 }

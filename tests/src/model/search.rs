@@ -303,7 +303,6 @@ impl Search<'_> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    #[expect(clippy::type_complexity, reason = "a frame, nothing new, or what was found and how")]
     fn follow(
         &self,
         frame: &Frame,
