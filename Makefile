@@ -3,15 +3,19 @@
 CARGO ?= cargo
 ARGS ?=
 SEEDS ?= 20000
+SECONDS ?= 60
+TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model acceptance bench doc setup
+.PHONY: help demo test lint no-std sim model planted fuzz acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
 	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
-	@echo 'make test         lints, the no_std proof, all tests'
+	@echo 'make test         lints, the no_std proof, all tests, the planted bugs'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
 	@echo 'make model        every schedule of three replicas on a tiny fabric, within bounds (some minutes)'
+	@echo 'make planted      plants one bug after the other into the core and looks for each; ARGS="--bug NAME" for one'
+	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -25,11 +29,13 @@ test: setup lint no-std
 	else \
 		$(CARGO) test --workspace; \
 	fi
+	@$(MAKE) --no-print-directory planted ARGS=
 
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	$(CARGO) clippy --package ringleader-core --no-default-features --quiet -- --deny warnings
+	$(CARGO) clippy --package ringleader-core --package ringleader-tests --features ringleader-tests/planted --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
 
 # Fails to compile once anything in the core brings std along.
@@ -42,6 +48,23 @@ sim: setup
 
 model: setup
 	$(CARGO) run --release --package ringleader-tests --bin model -- $(ARGS)
+
+# Built like the tests, whose dependencies it shares.
+planted: setup
+	$(CARGO) run --profile test --quiet --package ringleader-tests --features planted --bin planted -- $(ARGS)
+
+# Sanitizers and coverage are nightly's. What is missing is named, and is no error: the properties are in the tests, too.
+fuzz: setup
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
+		{ echo 'make fuzz: skipped: cargo-fuzz is missing (cargo install cargo-fuzz)'; exit 0; }; \
+	$(CARGO) +nightly --version >/dev/null 2>&1 || \
+		{ echo 'make fuzz: skipped: no nightly toolchain (rustup toolchain install nightly)'; exit 0; }; \
+	cd fuzz && $(CARGO) +nightly fuzz build && for target in $(TARGETS); do \
+		echo "fuzz: $$target for $(SECONDS) s"; \
+		mkdir -p corpus/$$target && cp -n ../tests/properties/found/$$target/* corpus/$$target/ 2>/dev/null; \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(SECONDS) -max_len=4096 -len_control=0 -timeout=20 \
+			-print_final_stats=1 -verbosity=0 || exit 1; \
+	done
 
 acceptance: setup
 	$(CARGO) build --release --package ringleader

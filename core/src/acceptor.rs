@@ -604,7 +604,9 @@ impl Acceptor {
                 from: staging::answer(node.slot()),
                 to: layout::answer_of(self.me.node),
             };
-            if let Some(verb) = self.answers[node].poll(on.now, link, &on.areas.staging, node, route) {
+            if let Some(verb) =
+                self.answers[node].poll(on.now, link.connection(), &on.areas.staging, node, route)
+            {
                 return Some(verb);
             }
         }

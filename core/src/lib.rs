@@ -20,7 +20,7 @@ mod forming;
 mod inbound;
 pub mod layout;
 mod link;
-mod mailbox;
+pub mod mailbox;
 pub mod mark;
 pub mod mem;
 pub mod membership;

@@ -6,14 +6,13 @@
 #[cfg(feature = "model")]
 use crate::canonical::{Canonical, Space};
 use crate::layout::Line;
-use crate::link::Link;
 use crate::mem::{Area, Memory};
-use crate::types::{Instant, NodeId};
+use crate::types::{Epoch, Instant, NodeId};
 use crate::verb::{Class, NUMBER_MASK, Plane, RequestId, Source, Verb};
 
 /// A line on its way to a peer.
 #[derive(Clone, Debug)]
-pub(crate) struct Outbox<L> {
+pub struct Outbox<L> {
     line: L,
     version: u32,
     /// The peer may not have this version yet.
@@ -24,20 +23,30 @@ pub(crate) struct Outbox<L> {
 }
 
 /// Where a line is made, where it goes, and as what.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    pub(crate) class: Class,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Of the WRITE.
+    pub class: Class,
+    /// Offset in the staging area.
+    pub from: u64,
+    /// Offset in the peer's control area.
+    pub to: u64,
+}
+
+impl<L: Line + PartialEq + Default> Default for Outbox<L> {
+    fn default() -> Self {
+        Outbox::new()
+    }
 }
 
 impl<L: Line + PartialEq + Default> Outbox<L> {
-    pub(crate) fn new() -> Self {
+    /// Nothing to say yet.
+    pub fn new() -> Self {
         Outbox { line: L::default(), version: 0, dirty: false, flight: None, posted_at: Instant(0) }
     }
 
     /// The line (without version and CRC) that the peer is to have.
-    pub(crate) fn set(&mut self, line: L) {
+    pub fn set(&mut self, line: L) {
         if line != self.line {
             self.line = line;
             self.say_again();
@@ -45,38 +54,39 @@ impl<L: Line + PartialEq + Default> Outbox<L> {
     }
 
     /// Write the same once more, so that the reader looks at it again.
-    pub(crate) fn say_again(&mut self) {
+    pub fn say_again(&mut self) {
         self.version = self.version.wrapping_add(1);
         self.dirty = true;
     }
 
     /// Says it again when the last time is `ns` ago.
-    pub(crate) fn repeat_every(&mut self, now: Instant, ns: u64) {
+    pub fn repeat_every(&mut self, now: Instant, ns: u64) {
         if !self.dirty && self.flight.is_none() && now.since(self.posted_at) >= ns {
             self.say_again();
         }
     }
 
     /// The connection is gone: what was under way may or may not have arrived.
-    pub(crate) fn handle_down(&mut self) {
+    pub fn handle_down(&mut self) {
         self.flight = None;
         self.say_again();
     }
 
     /// A WRITE that has been under way since before `limit` ago.
-    pub(crate) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
+    pub fn is_stalled(&self, now: Instant, limit: u64) -> bool {
         self.flight.is_some_and(|(_, at)| now.since(at) > limit)
     }
 
-    pub(crate) fn poll<M: Memory>(
+    /// The WRITE that brings the newest line to `peer`, over this connection, when there is something new to bring.
+    pub fn poll<M: Memory>(
         &mut self,
         now: Instant,
-        link: &Link,
+        connection: Epoch,
         staging: &Area<M>,
         peer: NodeId,
         route: Route,
     ) -> Option<Verb> {
-        if !self.dirty || self.flight.is_some() || !link.is_up() {
+        if !self.dirty || self.flight.is_some() {
             return None;
         }
         self.dirty = false;
@@ -85,7 +95,7 @@ impl<L: Line + PartialEq + Default> Outbox<L> {
         self.flight = Some((number, now));
         self.line.write(staging, route.from, self.version);
         Some(Verb::Write {
-            id: RequestId { peer, class: route.class, epoch: link.connection(), number },
+            id: RequestId { peer, class: route.class, epoch: connection, number },
             plane: Plane::Control,
             source: Source::Staging,
             from: route.from,
@@ -95,7 +105,7 @@ impl<L: Line + PartialEq + Default> Outbox<L> {
     }
 
     /// The WRITE of `number`, of the current connection, ended well.
-    pub(crate) fn handle_success(&mut self, number: u32) {
+    pub fn handle_success(&mut self, number: u32) {
         if self.flight.is_some_and(|(flying, _)| flying == number) {
             self.flight = None;
         }
@@ -104,7 +114,7 @@ impl<L: Line + PartialEq + Default> Outbox<L> {
 
 /// The last word of a line that was taken in.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Inbox {
+pub struct Inbox {
     seen: u64,
 }
 
@@ -113,7 +123,7 @@ impl Inbox {
     ///
     /// One load while nothing changes.
     #[inline]
-    pub(crate) fn look<L: Line, M: Memory>(&mut self, control: &Area<M>, offset: u64) -> Option<L> {
+    pub fn look<L: Line, M: Memory>(&mut self, control: &Area<M>, offset: u64) -> Option<L> {
         if control.load(L::last_word(offset)) == self.seen {
             return None;
         }
@@ -125,7 +135,7 @@ impl Inbox {
     }
 
     /// Forgets what was written: the peer is down, or was another process (protocol.md 3).
-    pub(crate) fn zero<L: Line, M: Memory>(&mut self, control: &Area<M>, offset: u64) {
+    pub fn zero<L: Line, M: Memory>(&mut self, control: &Area<M>, offset: u64) {
         for word in 0..L::WORDS as u64 {
             control.store(offset + word * 8, 0);
         }

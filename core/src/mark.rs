@@ -1,6 +1,6 @@
 //! Which transitions of the protocol's machines have happened, counted for the simulator: it names those it never reached.
 //!
-//! Only with the feature `marks`, which nothing but the tests' own feature turns on; without it [`mark`] is nothing, and costs
+//! Only with the feature `marks`, which nothing but the tests' own feature turns on; without it marks are nothing, and cost
 //! nothing. The counts are of the whole process, over all its replicas, and nothing in the core ever reads them.
 
 macro_rules! machines {

@@ -65,6 +65,14 @@ bugs! {
     BeatCommitAboveMatched = "beat-commit-above-matched",
     /// An entry's CRC does not go on from the one before (3).
     CrcNotChained = "crc-not-chained",
+    /// An entry is taken for valid by its header and its lap, whatever its CRC (3, judge).
+    CrcNotChecked = "crc-not-checked",
+    /// The entry behind a pad takes the pad's index once more (3; 14, 4).
+    PadIndexReused = "pad-index-reused",
+    /// A proposal behind a pad is told the pad's index for its own (14, 6).
+    TicketOfThePad = "ticket-of-the-pad",
+    /// A candidate leads with one vote less than a majority (7).
+    MinorityElected = "minority-elected",
     /// An acceptor votes for whoever asks in the term of its promise (6, step 1).
     DoubleVote = "double-vote",
     /// A candidate's log is not compared with what the fence left (6, step 6).

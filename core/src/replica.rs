@@ -544,7 +544,7 @@ impl<M: Memory> Replica<M> {
         let Some(lead) = self.proposer.leadership() else {
             return Err(ProposeError::NotLeader { leader: self.leader() });
         };
-        let (term, started) = (lead.term, lead.started);
+        let (term, started, behind) = (lead.term, lead.started, lead.end.index);
         if slot_len(payload.len()) > self.me.max_entry {
             return Err(ProposeError::TooLarge { max: max_payload(self.me.max_entry) });
         }
@@ -552,6 +552,7 @@ impl<M: Memory> Replica<M> {
             return Err(ProposeError::Full);
         }
         match self.proposer.stage(&work!(self), Kind::PAYLOAD, payload) {
+            Ok(_) if planted::is(Bug::TicketOfThePad) => Ok(Ticket { term, index: behind.next() }),
             Ok(end) => Ok(Ticket { term, index: end.index }),
             Err(_) => Err(ProposeError::Full),
         }

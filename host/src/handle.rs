@@ -1,13 +1,13 @@
 //! What a thread of the application proposes with: a [`Handle`], its tickets and their outcomes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::errors::SubmitError;
 use crate::lane::HandleEnd;
 use crate::shared::Shared;
+use crate::sync::Ordering;
 
 /// The number of a proposal within its [`Handle`]: 0, 1, 2, …
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

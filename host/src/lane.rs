@@ -3,12 +3,9 @@
 //!
 //! Not the handle's interface (`handle.rs`), nor the choice of which lane is served (`lanes.rs`).
 
-use std::sync::atomic::{Ordering, fence};
-
-use rtrb::{Consumer, Producer, RingBuffer};
-
 use crate::errors::SubmitError;
 use crate::handle::Outcome;
+use crate::sync::{Consumer, Ordering, Producer, RingBuffer, fence};
 
 /// Bytes of a lane's ring of payloads.
 const RING_LEN: usize = 1 << 20;

@@ -84,8 +84,10 @@ mod memory;
 mod node;
 mod options;
 mod pin;
+mod seqlock;
 mod shared;
 mod status;
+mod sync;
 
 pub use app::{Entry, Session, StateMachine};
 pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError};
@@ -100,3 +102,9 @@ pub use ringleader_core::proposer::Quorum;
 pub use ringleader_core::timing::Timing;
 pub use ringleader_core::types::{Index, Position, Term};
 pub use status::{Follower, FollowerState, Role, Status};
+
+// No program has a core in which bugs can be planted.
+const _: () = assert!(
+    !ringleader_core::planted::IN_THIS_BUILD,
+    "the feature `planted` of ringleader-core is for ringleader-tests alone: build this package without it"
+);

@@ -1,8 +1,7 @@
 //! What the agent's thread and all threads of the application look at together; atomics only.
 
-use std::sync::atomic::AtomicBool;
-
 use crate::status::Board;
+use crate::sync::AtomicBool;
 
 /// Made once a node.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! A snapshot of a node that any thread may take at any time, and the board it is taken from.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use ringleader_core::proposer::FollowerState as CoreState;
 use ringleader_core::types::MAX_NODES;
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::seqlock::SeqLock;
 
 /// What a node is at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -181,79 +181,30 @@ impl FollowerState {
     }
 }
 
-/// Where the agent posts its latest status: one writer, which never waits, and readers that read again when they came in
-/// between.
+/// Where the agent posts its latest status.
 #[derive(Debug)]
-pub(crate) struct Board {
-    /// Odd while the words are being replaced.
-    version: AtomicU64,
-    words: [AtomicU64; WORDS],
-}
+pub(crate) struct Board(SeqLock<WORDS>);
 
 impl Board {
     pub(crate) fn new() -> Board {
-        Board { version: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; WORDS] }
+        Board(SeqLock::new())
     }
 
     /// For the agent's thread only.
     pub(crate) fn post(&self, status: &Words) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version + 1, Ordering::Relaxed);
-        // Who sees one of the words below sees the odd version, too.
-        fence(Ordering::Release);
-        let bytes = status.as_bytes().as_chunks::<8>().0;
-        for (to, from) in self.words.iter().zip(bytes) {
-            to.store(u64::from_ne_bytes(*from), Ordering::Relaxed);
-        }
-        // And who sees this version sees all of the words.
-        self.version.store(version + 2, Ordering::Release);
+        self.0.post(zerocopy::transmute_ref!(status));
     }
 
     /// The latest status. Waits for the agent when it is just being posted.
     pub(crate) fn read(&self) -> Words {
-        let mut status = Words::new_zeroed();
-        loop {
-            let version = self.version.load(Ordering::Acquire);
-            for (to, from) in status.as_mut_bytes().as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
-                *to = from.load(Ordering::Relaxed).to_ne_bytes();
-            }
-            // Pairs with the writer's fence: a word of a later status makes the version below another one.
-            fence(Ordering::Acquire);
-            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
-                return status;
-            }
-            std::thread::yield_now();
-        }
+        zerocopy::transmute!(self.0.read())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
-
-    #[test]
-    fn a_snapshot_is_never_a_mixture() {
-        let board = Board::new();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut words = Words::new_zeroed();
-                for i in 0..20_000 {
-                    words.as_mut_bytes().as_chunks_mut::<8>().0.fill(u64::to_ne_bytes(i));
-                    board.post(&words);
-                }
-                stop.store(true, Ordering::Relaxed);
-            });
-            while !stop.load(Ordering::Relaxed) {
-                let words = board.read();
-                let first = words.formed;
-                assert!(
-                    words.as_bytes().as_chunks::<8>().0.iter().all(|word| u64::from_ne_bytes(*word) == first)
-                );
-            }
-        });
-    }
+    use zerocopy::FromZeros;
 
     #[test]
     fn words_become_a_status() {

@@ -3,6 +3,7 @@
 use ringleader_core::types::{Index, NodeId, Term};
 
 use crate::history;
+use crate::invariants::linearizability::{Moment, Write};
 
 /// One payload the client wants committed once.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,8 @@ struct Open {
     term: Term,
     index: Index,
     number: u64,
+    /// Its place among all writes.
+    write: usize,
 }
 
 /// All payloads of a run.
@@ -34,6 +37,8 @@ pub struct Client {
     open: Vec<Open>,
     again: Vec<u64>,
     acknowledged: u64,
+    writes: Vec<Write>,
+    now: Moment,
 }
 
 impl Client {
@@ -64,7 +69,9 @@ impl Client {
     /// A leader took it.
     pub fn taken(&mut self, node: NodeId, term: Term, index: Index, number: u64) {
         self.proposals[number as usize].tries += 1;
-        self.open.push(Open { node, term, index, number });
+        self.now += 1;
+        self.open.push(Open { node, term, index, number, write: self.writes.len() });
+        self.writes.push(Write { number, ticket: (term, index), invoked: self.now, acknowledged: None });
     }
 
     /// A leader said: committed up to there. Calls `check` for each payload acknowledged by that.
@@ -75,7 +82,9 @@ impl Client {
         index: Index,
         mut check: impl FnMut(u64, &Proposal, Term, Index) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.now += 1;
         let (proposals, acknowledged) = (&mut self.proposals, &mut self.acknowledged);
+        let (writes, now) = (&mut self.writes, self.now);
         let mut result = Ok(());
         self.open.retain(|open| {
             if (open.node, open.term) != (node, term) || open.index > index {
@@ -83,6 +92,7 @@ impl Client {
             }
             let proposal = &mut proposals[open.number as usize];
             proposal.acknowledged = Some(open.index);
+            writes[open.write].acknowledged = Some(now);
             *acknowledged += 1;
             if result.is_ok() {
                 result = check(open.number, proposal, open.term, open.index);
@@ -109,6 +119,11 @@ impl Client {
     /// An entry with this payload is committed.
     pub fn seen_committed(&mut self, number: u64) -> Option<&mut Proposal> {
         self.proposals.get_mut(usize::try_from(number).ok()?)
+    }
+
+    /// All that was proposed, and when, as the client saw it.
+    pub fn writes(&self) -> &[Write] {
+        &self.writes
     }
 
     /// How many acknowledgements there were.

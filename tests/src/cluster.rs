@@ -17,7 +17,7 @@ use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
 use ringleader_core::verb::Class;
 
 use crate::client::Client;
-use crate::fabric::{Fabric, Home, SimMemory, Weather};
+use crate::fabric::{Domain, Fabric, Home, SimMemory, Weather};
 use crate::history;
 use crate::invariants::{Violation, Watch};
 use crate::rng::Rng;
@@ -56,6 +56,8 @@ struct Node {
     /// The loop of a slow node takes so many times longer.
     slowness: u64,
     slow_until_ns: u64,
+    /// Its application takes nothing until then.
+    stalled_until_ns: u64,
     /// Told by a leader to be below what its ring can serve.
     behind: bool,
     /// Must end: it could not fence a writer.
@@ -132,12 +134,25 @@ impl Cluster {
                 paused_until_ns: 0,
                 slowness: 1,
                 slow_until_ns: 0,
+                stalled_until_ns: 0,
                 behind: false,
                 aborted: false,
             });
             cluster.start(id);
         }
+        cluster.count_clocks();
         cluster
+    }
+
+    /// How many clocks keep to the bound: of any two of those, rates differ by at most as much as the core is told.
+    fn count_clocks(&mut self) {
+        let bound = self.plan.timing.drift_ppm / 2;
+        for node in self.nodes.iter().filter(|node| node.clock_ppm != 0) {
+            match node.clock_ppm.unsigned_abs() <= bound {
+                true => self.fabric.faults.clocks_within_bound += 1,
+                false => self.fabric.faults.clocks_beyond_bound += 1,
+            }
+        }
     }
 
     /// All ids.
@@ -187,7 +202,12 @@ impl Cluster {
     /// Stops a node's process for so long. Its memory answers, and what its NIC was told goes out.
     pub fn pause(&mut self, id: NodeId, for_ns: u64) {
         self.note(|| format!("node {id} is stopped for {} us", for_ns / 1000));
-        self.nodes[at(id)].paused_until_ns = self.now_ns().saturating_add(for_ns);
+        // Who is stopped until somebody continues it has no next round that could come by itself.
+        let until_ns = self.now_ns().saturating_add(for_ns);
+        let node = &mut self.nodes[at(id)];
+        if node.paused_until_ns != u64::MAX {
+            node.paused_until_ns = until_ns;
+        }
     }
 
     /// Continues it.
@@ -208,13 +228,31 @@ impl Cluster {
         node.slow_until_ns = now + for_ns;
     }
 
+    /// Makes a node's application take nothing for a while.
+    pub fn stall(&mut self, id: NodeId, for_ns: u64) {
+        self.note(|| format!("the application of node {id} takes nothing for {} us", for_ns / 1000));
+        self.nodes[at(id)].stalled_until_ns = self.now_ns() + for_ns;
+    }
+
     /// Kills a node's process, and its memory with it.
     pub fn crash(&mut self, id: NodeId) {
+        self.crash_keeping_memory(id);
+        self.lose_memory(id);
+    }
+
+    /// The memory of a dead node is gone, too.
+    pub fn lose_memory(&mut self, id: NodeId) {
+        self.note(|| format!("the memory of node {id} is gone"));
+        self.fabric.fail_domain(id, Domain::Memory);
+    }
+
+    /// Kills a node's process. Its memory still answers READs, and takes WRITEs of whoever could write.
+    pub fn crash_keeping_memory(&mut self, id: NodeId) {
         self.note(|| format!("node {id} dies"));
         self.nodes[at(id)].replica = None;
         self.members[at(id)].alive = false;
         self.members[at(id)].seen.leads = false;
-        self.fabric.stop(id);
+        self.fabric.fail_domain(id, Domain::Process);
         self.watch.died(id);
         self.forget(id, None);
     }
@@ -271,6 +309,7 @@ impl Cluster {
         for id in self.ids() {
             self.resume(id);
             self.nodes[at(id)].slow_until_ns = 0;
+            self.nodes[at(id)].stalled_until_ns = 0;
         }
     }
 
@@ -434,7 +473,10 @@ impl Cluster {
             match event {
                 Event::GaveUp { term, .. } => self.forget(id, Some(term)),
                 Event::Behind { node } => self.nodes[at(node)].behind = true,
-                Event::Abort { .. } => self.nodes[at(id)].aborted = true,
+                Event::Abort { .. } => {
+                    self.fabric.faults.aborts += 1;
+                    self.nodes[at(id)].aborted = true;
+                }
                 Event::Stuck { position } => {
                     return Err(Violation::new(5, format!("node {id} is stuck at {position}")));
                 }
@@ -449,7 +491,8 @@ impl Cluster {
                 self.note(|| format!("node {id} commits up to entry {index}"));
             }
         }
-        for _ in 0..APPLY_BATCH {
+        let stalled = self.nodes[at(id)].stalled_until_ns > self.now_ns();
+        for _ in 0..if stalled { 0 } else { APPLY_BATCH } {
             let mut applied = None;
             let more = self.nodes[at(id)].replica.as_mut().is_some_and(|replica| {
                 replica.apply(|entry| applied = Some((entry.index, history::hash(entry.payload))))

@@ -15,10 +15,9 @@ const NEW_PROPOSALS: u64 = 3;
 pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcome) -> Result<(), Violation> {
     let calm = cluster.plan.calm.clone();
     cluster.heal(calm);
-    let well = cluster.ids().filter(|id| cluster.member(*id).belongs() && !cluster.is_behind(*id)).count();
     let majority = usize::from(cluster.plan.nodes) / 2 + 1;
+    let well = how_many_are_well(cluster);
     if well < majority {
-        // More is gone for good than a group can lose: nothing is promised then.
         return Ok(());
     }
     if cluster.plan.leave_stopped && well > majority {
@@ -34,7 +33,7 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
             .all(|id| stopped.contains(&id) || !cluster.member(id).belongs() || !lags(cluster, id));
         if others_fit && rng.chance(700_000) {
             for id in stopped {
-                cluster.fabric.faults.pauses += 1;
+                cluster.fabric.faults.zombies += 1;
                 cluster.pause(id, u64::MAX);
             }
         }
@@ -47,6 +46,9 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
     let look_every = cluster.plan.timing.beat_ns / 2;
     loop {
         cluster.run_for(look_every)?;
+        if how_many_are_well(cluster) < majority {
+            return Ok(());
+        }
         cluster.plan.propose_ppm = cluster.plan.propose_ppm.max(100_000);
         let done = liveness.judge(
             cluster.now_ns(),
@@ -61,6 +63,14 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
             return Ok(());
         }
     }
+}
+
+/// Nodes that are neither gone nor stopped for good, nor in need of a snapshot. When a majority is not, nothing is promised.
+/// (A process may end itself even now: it waits for a fence that began before all faults stopped.)
+fn how_many_are_well(cluster: &Cluster) -> usize {
+    let well =
+        |id: &NodeId| cluster.member(*id).belongs() && !cluster.is_behind(*id) && !cluster.is_paused(*id);
+    cluster.ids().filter(well).count()
 }
 
 /// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before

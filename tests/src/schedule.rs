@@ -36,9 +36,18 @@ pub enum Fault {
     Mute,
     /// A node's loop gets slow.
     Slow,
+    /// A process dies, and its memory answers, for a while or for good.
+    CrashKeepingMemory,
+    /// The leader's process does.
+    CrashLeaderKeepingMemory,
+    /// A process is stopped until all faults stop.
+    Zombie,
+    /// An application takes nothing for a while.
+    StallApplication,
 }
 
-const ALL: [Fault; 12] = [
+/// Those that the first seeds know.
+const FIRST: [Fault; 12] = [
     Fault::Pause,
     Fault::PauseLeader,
     Fault::PauseLeaderInCopy,
@@ -52,6 +61,22 @@ const ALL: [Fault; 12] = [
     Fault::Mute,
     Fault::Slow,
 ];
+
+/// Those that came later.
+const LATER: [Fault; 4] =
+    [Fault::CrashKeepingMemory, Fault::CrashLeaderKeepingMemory, Fault::Zombie, Fault::StallApplication];
+
+/// Which nodes may die while others are far behind: there are no snapshots yet, and a group that hangs on one log alone may
+/// never get well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Losses {
+    /// None, while any other is behind.
+    NoneLags,
+    /// Those without which the ones that are not behind are still a majority.
+    MajorityFits,
+    /// Any. What is left is judged only while a majority needs no snapshot.
+    Any,
+}
 
 /// What the client proposes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +124,8 @@ pub struct Plan {
     pub stutter_ns: u64,
     /// A crashed node comes back, without its memory.
     pub restart_ppm: u32,
+    /// Who may die.
+    pub losses: Losses,
     /// A minority stays stopped when all else is healed.
     pub leave_stopped: bool,
     /// What is proposed.
@@ -116,7 +143,31 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, nodes: u8) -> Plan {
-        Plan::base(seed, nodes)
+        let mut plan = Plan::base(seed, nodes);
+        let mut rng = Rng::new(seed ^ 0x1a7e_0000_0000_0000 ^ u64::from(nodes) << 32);
+        let suspect = plan.timing.suspect_after_ns;
+        for fault in LATER {
+            for _ in 0..rng.pick(&[0, 0, 0, 1, 1, 3]) {
+                plan.faults.push(fault);
+            }
+        }
+        plan.losses = rng.pick(&[Losses::MajorityFits, Losses::MajorityFits, Losses::Any]);
+        plan.weather.ack_lost_ppm = rng.pick(&[0, 0, 0, 500, 5_000]);
+        plan.weather.step_fails_ppm = rng.pick(&[0, 0, 0, 20_000, 200_000]);
+        plan.weather.state_tail_ppm = rng.pick(&[0, 0, 0, 20_000, 200_000]);
+        plan.weather.state_tail_ns = suspect * rng.within((1, 10));
+        if rng.chance(100_000) {
+            // Fences that do not end in time: whoever waits for one must end itself.
+            plan.timing.fence_limit_ns = 3 * suspect;
+            plan.weather.fence_tail_ppm = 100_000;
+            plan.weather.fence_tail_ns = 5 * suspect;
+        }
+        if rng.chance(300_000) {
+            // Nothing that holds today hangs on clocks: leases are kept by acceptors, and nobody reads by them.
+            plan.drift_ppm = rng.pick(&[5_000, 50_000, 150_000]);
+            plan.bound_ns += plan.bound_ns * 3 * plan.drift_ppm / 1_000_000;
+        }
+        plan
     }
 
     /// Its part that is drawn first, and stays as it is: the list of seeds that once failed hangs on it.
@@ -125,7 +176,7 @@ impl Plan {
         let timing = if rng.chance(500_000) { Timing::LOCAL } else { Timing::HARDWARE };
         let suspect = timing.suspect_after_ns;
         let mut faults = Vec::new();
-        for fault in ALL {
+        for fault in FIRST {
             for _ in 0..rng.pick(&[0, 0, 0, 1, 1, 3]) {
                 faults.push(fault);
             }
@@ -154,6 +205,7 @@ impl Plan {
             stutter_ppm: rng.pick(&[0, 0, 1_000, 10_000]),
             stutter_ns: suspect * rng.within((1, 5)),
             restart_ppm: rng.pick(&[0, 500_000, 1_000_000]),
+            losses: Losses::NoneLags,
             leave_stopped: rng.chance(300_000),
             sizes,
             propose_ppm: rng.pick(&[20_000, 100_000, 400_000]),
@@ -183,6 +235,7 @@ impl Plan {
             stutter_ppm: 0,
             stutter_ns: 0,
             restart_ppm: 0,
+            losses: Losses::NoneLags,
             leave_stopped: false,
             sizes: Sizes::Small,
             propose_ppm: 0,

@@ -8,7 +8,7 @@ use crate::fabric::PipeId;
 use crate::invariants::Violation;
 use crate::recover::lags;
 use crate::rng::Rng;
-use crate::schedule::Fault;
+use crate::schedule::{Fault, Losses};
 
 /// The time in which things go wrong.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Storm {
     /// Cuts to be mended, and when; nodes to be started again.
     mend: Vec<(u64, NodeId, NodeId)>,
     restart: Vec<(u64, NodeId)>,
+    /// Memory of the dead that will be gone, and when.
+    forget: Vec<(u64, NodeId)>,
 }
 
 impl Storm {
@@ -32,6 +34,7 @@ impl Storm {
             rng,
             mend: Vec::new(),
             restart: Vec::new(),
+            forget: Vec::new(),
         }
     }
 
@@ -41,7 +44,7 @@ impl Storm {
                 .mend
                 .iter()
                 .map(|(at, ..)| *at)
-                .chain(self.restart.iter().map(|(at, _)| *at))
+                .chain(self.restart.iter().chain(&self.forget).map(|(at, _)| *at))
                 .chain([self.next_ns, self.until_ns])
                 .min()
                 .unwrap_or(self.until_ns);
@@ -50,6 +53,13 @@ impl Storm {
             let now = cluster.now_ns();
             for (_, from, to) in self.mend.extract_if(.., |(at, ..)| *at <= now) {
                 cluster.fabric.cut(from, to, false);
+            }
+            for (_, id) in self.forget.extract_if(.., |(at, _)| *at <= now) {
+                // Unless it has been started again: that memory is another.
+                if !cluster.member(id).alive {
+                    cluster.fabric.faults.memories_lost_later += 1;
+                    cluster.lose_memory(id);
+                }
             }
             let due: Vec<NodeId> =
                 self.restart.extract_if(.., |(at, _)| *at <= now).map(|(_, id)| id).collect();
@@ -91,6 +101,19 @@ impl Storm {
             }
             Fault::Crash => self.crash(cluster, victim, until),
             Fault::CrashLeader => self.crash(cluster, leader, until),
+            Fault::CrashKeepingMemory => self.crash_keeping_memory(cluster, victim, until),
+            Fault::CrashLeaderKeepingMemory => self.crash_keeping_memory(cluster, leader, until),
+            Fault::Zombie => {
+                let stopped = cluster.ids().filter(|id| cluster.is_paused(*id)).count();
+                if stopped < minority(cluster) && cluster.member(victim).alive {
+                    cluster.fabric.faults.zombies += 1;
+                    cluster.pause(victim, u64::MAX);
+                }
+            }
+            Fault::StallApplication => {
+                cluster.fabric.faults.stalled_applications += 1;
+                cluster.stall(victim, lasts);
+            }
             Fault::CutOneWay => {
                 cluster.fabric.faults.cuts_one_way += 1;
                 self.cut(cluster, victim, other, until);
@@ -137,6 +160,19 @@ impl Storm {
         }
     }
 
+    fn crash_keeping_memory(&mut self, cluster: &mut Cluster, id: NodeId, until: u64) {
+        if !can_lose(cluster, id) {
+            return;
+        }
+        cluster.fabric.faults.crashes_keeping_memory += 1;
+        cluster.crash_keeping_memory(id);
+        if self.rng.chance(500_000) {
+            self.forget.push((until, id));
+        } else if self.rng.chance(cluster.plan.restart_ppm) {
+            self.restart.push((until, id));
+        }
+    }
+
     fn cut(&mut self, cluster: &mut Cluster, from: NodeId, to: NodeId, until: u64) {
         let (now, lasts) = (cluster.now_ns(), until - cluster.now_ns());
         cluster
@@ -148,11 +184,21 @@ impl Storm {
     }
 }
 
-/// Never more than a minority for good, and none on whose log another depends that has fallen far behind.
+fn minority(cluster: &Cluster) -> usize {
+    (usize::from(cluster.plan.nodes) - 1) / 2
+}
+
+/// Never more than a minority for good, and by the plan's rule none on whose log others depend that have fallen far behind.
 pub(crate) fn can_lose(cluster: &Cluster, id: NodeId) -> bool {
-    let gone = cluster.ids().filter(|other| !cluster.member(*other).belongs()).count();
-    let minority = (usize::from(cluster.plan.nodes) - 1) / 2;
-    let behind =
-        cluster.ids().any(|other| other != id && cluster.member(other).belongs() && lags(cluster, other));
-    gone < minority && !behind && cluster.member(id).belongs()
+    let belongs = |other: &NodeId| cluster.member(*other).belongs();
+    let gone = cluster.ids().filter(|other| !belongs(other)).count();
+    let left = || cluster.ids().filter(|other| *other != id && belongs(other));
+    let fits = match cluster.plan.losses {
+        Losses::NoneLags => left().all(|other| !lags(cluster, other)),
+        Losses::MajorityFits => {
+            left().filter(|other| !lags(cluster, *other)).count() > usize::from(cluster.plan.nodes) / 2
+        }
+        Losses::Any => true,
+    };
+    gone < minority(cluster) && fits && belongs(&id)
 }

@@ -11,7 +11,7 @@ use crate::invariants::Violation;
 use crate::recover::recover;
 use crate::rng::Rng;
 use crate::run::{Outcome, run_with};
-use crate::schedule::Plan;
+use crate::schedule::{Losses, Plan};
 use crate::storm::can_lose;
 
 /// Why a story ended before its end.
@@ -64,6 +64,7 @@ pub fn plan(seed: u64, salt: u64) -> Plan {
     let beat = timing.beat_ns;
     plan.loop_ns = rng.pick(&[(beat / 40, beat / 5), (beat / 100, beat / 20), (beat / 20, beat / 2)]);
     plan.stored_quorum = rng.chance(250_000);
+    plan.losses = Losses::MajorityFits;
     plan.drift_ppm = timing.drift_ppm / 2;
     plan.leave_stopped = rng.chance(200_000);
     plan.propose_ppm = rng.pick(&[0, 20_000, 200_000]);
@@ -209,10 +210,13 @@ impl Story<'_> {
         self.cluster.fabric.cut(other, one, cut);
     }
 
-    /// Kills a node's process, if the group can lose it.
+    /// Kills a node's process, with or without its memory, if the group can lose it.
     pub fn crash(&mut self, id: NodeId) -> bool {
         let can = can_lose(self.cluster, id);
-        if can {
+        if can && self.rng.chance(500_000) {
+            self.cluster.fabric.faults.crashes_keeping_memory += 1;
+            self.cluster.crash_keeping_memory(id);
+        } else if can {
             self.cluster.fabric.faults.crashes += 1;
             self.cluster.crash(id);
         }

@@ -48,17 +48,18 @@ const FOLLOWER: &[(FollowerState, FollowerState, &str)] = &[
 
 /// Transitions that no run of the simulator reaches, and why.
 const UNREACHABLE: &[(&str, &str)] = &[
+    ("candidate: asking the own acceptor -> ended: terms", "2^56 terms: only a damaged line leads there"),
     (
-        "candidate: asking the own acceptor -> ended: terms are exhausted",
-        "2^56 terms: only a damaged line leads here",
+        "leader: leads -> yields: its first entry",
+        "a safety net: who completes beats takes the first entry, too",
     ),
     (
         "walker: confirmed -> damaged",
-        "needs a writer that keeps to no protocol: a unit test of the walker does it",
+        "only by a writer that keeps to no protocol; the walker's unit tests are one",
     ),
-    ("applier: stuck: the kind", "needs an entry of a newer version: a test of the core does it"),
-    ("applier: stuck: what is committed", "needs damaged memory: a test of the core does it"),
-    ("applier: stuck: the log is damaged", "needs damaged memory: a test of the core does it"),
+    ("applier: stuck: the kind", "only by an entry of a newer version; the core's tests make one"),
+    ("applier: stuck: what is committed", "only in damaged memory; the core's tests damage it"),
+    ("applier: stuck: the log is damaged", "only in damaged memory; the core's tests damage it"),
 ];
 
 /// All transitions, with their counts up to now.

@@ -3,7 +3,7 @@
 use ringleader_core::layout::log;
 use ringleader_core::types::{Epoch, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
-use ringleader_tests::fabric::{Fabric, Home, Weather};
+use ringleader_tests::fabric::{Domain, Fabric, Home, Weather};
 use ringleader_tests::trace::Trace;
 
 const RING: u64 = 512 * 1024;
@@ -261,4 +261,68 @@ fn a_dead_node_answers_nobody_and_its_next_life_knows_no_old_connection() {
     fabric.stop(ACCEPTOR);
     let connect = Verb::Connect { id: id(ACCEPTOR, Class::Connect, 2, 1) };
     assert_eq!(ask(&mut fabric, WRITER, connect).status, Status::Unreachable);
+}
+
+#[test]
+fn a_dead_process_leaves_memory_that_answers_until_it_is_lost_too() {
+    let (mut fabric, writer, acceptor) = two(1, Weather::calm(1_000, 500_000));
+    grant(&mut fabric, 1);
+    fabric.fail_domain(ACCEPTOR, Domain::Process);
+    writer.staging.write(log::RING, &[7; 8]);
+    assert_eq!(ask(&mut fabric, WRITER, write(1, 1, 0, 64)).status, Status::Success);
+    assert_eq!(acceptor.log.load(log::RING), 7);
+    let read = Verb::Read { id: id(ACCEPTOR, Class::Progress, 1, 1), from: 128, to: 768, len: 128 };
+    assert_eq!(ask(&mut fabric, WRITER, read).status, Status::Success);
+    assert_eq!((fabric.faults.writes_to_the_dead, fabric.faults.reads_of_the_dead), (1, 1));
+    fabric.fail_domain(ACCEPTOR, Domain::Memory);
+    assert_eq!(ask(&mut fabric, WRITER, read).status, Status::Unreachable);
+    assert_eq!(ask(&mut fabric, WRITER, write(1, 2, 0, 64)).status, Status::Unreachable);
+}
+
+#[test]
+fn a_lost_completion_never_comes_and_holds_up_all_behind_it_until_the_end_is_closed() {
+    let (mut fabric, writer, acceptor) = two(1, Weather::calm(1_000, 500_000));
+    grant(&mut fabric, 1);
+    writer.staging.write(log::RING, &[7; 8]);
+    fabric.weather.ack_lost_ppm = 1_000_000;
+    fabric.post(WRITER, write(1, 1, 0, 64));
+    run(&mut fabric);
+    fabric.weather.ack_lost_ppm = 0;
+    fabric.post(WRITER, write(1, 2, 64, 64));
+    run(&mut fabric);
+    assert!(fabric.reap(WRITER).is_none());
+    assert_eq!(acceptor.log.load(log::RING), 7, "it has landed");
+    fabric.post(WRITER, Verb::Close { id: id(ACCEPTOR, Class::Close, 1, 1) });
+    run(&mut fabric);
+    let done: Vec<Status> = std::iter::from_fn(|| fabric.reap(WRITER)).map(|done| done.status).collect();
+    assert_eq!(done, [Status::Flushed, Status::Flushed, Status::Success]);
+}
+
+#[test]
+fn a_fence_that_fails_has_waited_for_nothing_and_says_so() {
+    let (mut fabric, _, _) = two(1, Weather::calm(1_000, 500_000));
+    grant(&mut fabric, 1);
+    fabric.weather.step_fails_ppm = 1_000_000;
+    let fence = Verb::Fence { id: id(WRITER, Class::Fence, 1, 1) };
+    assert_eq!(ask(&mut fabric, ACCEPTOR, fence).status, Status::Failed);
+    fabric.weather.step_fails_ppm = 0;
+    assert_eq!(ask(&mut fabric, ACCEPTOR, fence).status, Status::Success);
+}
+
+#[test]
+fn words_of_a_line_are_read_at_different_times() {
+    let mut torn = 0;
+    for seed in 0..100 {
+        let (mut fabric, _, acceptor) = two(seed, rough());
+        grant(&mut fabric, 1);
+        let read = Verb::Read { id: id(ACCEPTOR, Class::Progress, 1, 1), from: 128, to: 768, len: 128 };
+        fabric.post(WRITER, read);
+        while fabric.next_ns().is_some() {
+            fabric.step();
+            acceptor.control.store(128, fabric.now_ns());
+            acceptor.control.store(240, fabric.now_ns());
+        }
+        torn += fabric.faults.torn_reads;
+    }
+    assert!(torn > 0);
 }

@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::layout::{progress_flags, verdict};
 use crate::mark::{self, mark};
 use crate::mem::Memory;
+use crate::planted::{self, Bug};
 use crate::proposer::{Proposer, Role, Work};
 use crate::quorum::majority;
 use crate::request::{Ask, Request};
@@ -242,7 +243,8 @@ impl Proposer {
                 _ => {}
             }
         }
-        if votes >= majority(on.configuration.voters()) {
+        let needed = majority(on.configuration.voters()) - usize::from(planted::is(Bug::MinorityElected));
+        if votes >= needed {
             self.turn(Election::Idle, mark::Candidate::Elected);
             self.was_older = false;
             self.become_leader(on, term, last);

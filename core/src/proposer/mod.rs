@@ -311,7 +311,7 @@ impl Proposer {
                 from: layout::staging::request(node.slot()),
                 to: layout::request_of(self.me.node),
             };
-            if let Some(verb) = peer.outbox.poll(on.now, link, &on.areas.staging, node, route) {
+            if let Some(verb) = peer.outbox.poll(on.now, link.connection(), &on.areas.staging, node, route) {
                 return Some(verb);
             }
         }

@@ -46,6 +46,9 @@ impl Proposer {
             let next = entry::write(&on.areas.staging, ring_len, &at, self.lead.term, commit, Kind::PAD, b"");
             self.note_gap(at.position, entry::SLOT_ALIGN, next.position);
             at = next;
+            if planted::is(Bug::PadIndexReused) {
+                at.index.0 -= 1;
+            }
         }
         self.lead.end = entry::write(&on.areas.staging, ring_len, &at, self.lead.term, commit, kind, payload);
         self.lead.low = self.lead.low.max(Position(self.lead.end.position.0.saturating_sub(ring_len)));

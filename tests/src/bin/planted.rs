@@ -1,10 +1,9 @@
 //! `planted`: plants one bug after the other into the core, looks for each, and prints what found it.
 //!
-//! The same search is made for every bug, and first of all with none planted: then it must find nothing. No check knows
-//! which bug is planted. Exit status: 0 when every bug was found and the control found nothing, 1 otherwise, 130 when
+//! The same search is made for every bug, and as far as it ever went once more with none planted: then it must find nothing.
+//! No check knows which bug is planted. Exit status: 0 when every bug was found and the control found nothing, 1 otherwise, 130 when
 //! interrupted.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +22,7 @@ struct Args {
     /// Plant only this bug, or `none` (may be given several times); `--list` names all
     #[arg(long = "bug", value_name = "NAME", value_parser = bug_of)]
     bugs: Vec<Bug>,
-    /// Seeds to look through for each bug; each is run as every schedule
+    /// Seeds to look through for each bug, until it is found; each is run as every schedule
     #[arg(long, default_value_t = 200)]
     seeds: u64,
     /// The first of them
@@ -128,32 +127,21 @@ fn main() -> ExitCode {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).expect("a signal that can be handled");
     }
-    let bugs = match &args.bugs[..] {
-        [] => [&[Bug::None], Bug::ALL].concat(),
-        some => some.to_vec(),
-    };
+    let bugs = if args.bugs.is_empty() { Bug::ALL } else { &args.bugs[..] };
     if !args.json {
         println!("{:<26}  {:<34}  {:>5}  {:>7}", "bug", "found by", "seeds", "seconds");
     }
-    let (mut wrong, begun) = (BTreeSet::new(), Instant::now());
+    let begun = Instant::now();
+    let (mut wrong, mut deepest) = (Vec::new(), 0);
     for bug in bugs {
-        let Some(row) = search(bug, &args, &stop) else {
-            eprintln!("interrupted");
-            return ExitCode::from(130);
-        };
-        if args.json {
-            println!("{}", serde_json::to_string(&row).expect("numbers and text"));
-        } else {
-            row.print();
-        }
-        if !row.is_good() {
-            wrong.insert(row.bug);
-        }
-        if args.lines > 0
-            && let Some(found) = &row.found
-        {
-            tell(found, args.lines);
-        }
+        let Some(row) = search(*bug, args.seeds, &args, &stop) else { return interrupted() };
+        deepest = deepest.max(row.seeds);
+        show(&row, &args, &mut wrong);
+    }
+    if args.bugs.is_empty() {
+        // All that the search has looked at, without a bug.
+        let Some(row) = search(Bug::None, deepest, &args, &stop) else { return interrupted() };
+        show(&row, &args, &mut wrong);
     }
     if !args.json {
         println!("{:<26}  {:<34}  {:>5}  {:>7.1}", "", "", "", begun.elapsed().as_secs_f64());
@@ -161,8 +149,29 @@ fn main() -> ExitCode {
     if wrong.is_empty() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("wrong: {}", wrong.into_iter().collect::<Vec<_>>().join(", "));
+    eprintln!("wrong: {}", wrong.join(", "));
     ExitCode::from(1)
+}
+
+fn interrupted() -> ExitCode {
+    eprintln!("interrupted");
+    ExitCode::from(130)
+}
+
+fn show(row: &Row, args: &Args, wrong: &mut Vec<&'static str>) {
+    if args.json {
+        println!("{}", serde_json::to_string(row).expect("numbers and text"));
+    } else {
+        row.print();
+    }
+    if !row.is_good() {
+        wrong.push(row.bug);
+    }
+    if args.lines > 0
+        && let Some(found) = &row.found
+    {
+        tell(found, args.lines);
+    }
 }
 
 fn list() {
@@ -185,11 +194,11 @@ fn tell(found: &Found, lines: usize) {
 
 /// Looks for whatever goes wrong with that bug planted; `None` when interrupted. All runs before the one that found
 /// something are finished, so that the answer is the same on any number of threads.
-fn search(bug: Bug, args: &Args, stop: &AtomicBool) -> Option<Row> {
+fn search(bug: Bug, seeds: u64, args: &Args, stop: &AtomicBool) -> Option<Row> {
     plant(bug);
     let schedules = if args.schedules.is_empty() { schedules() } else { args.schedules.clone() };
     let each = schedules.len() as u64;
-    let runs = args.seeds.saturating_mul(each);
+    let runs = seeds.saturating_mul(each);
     let (next, first_found) = (AtomicU64::new(0), Mutex::new(None::<(u64, Found)>));
     let begun = Instant::now();
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -227,9 +236,9 @@ fn search(bug: Bug, args: &Args, stop: &AtomicBool) -> Option<Row> {
     });
     let seconds = begun.elapsed().as_secs_f64();
     let found = first_found.into_inner().expect("no thread panicked");
-    if found.is_none() && stop.load(Ordering::Relaxed) {
+    if stop.load(Ordering::Relaxed) {
         return None;
     }
-    let seeds = found.as_ref().map_or(args.seeds, |(number, _)| number / each + 1);
+    let seeds = found.as_ref().map_or(seeds, |(number, _)| number / each + 1);
     Some(Row { bug: bug.name(), about: bug.about(), found: found.map(|(_, found)| found), seeds, seconds })
 }

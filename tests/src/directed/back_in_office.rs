@@ -4,7 +4,7 @@
 //! What is at stake: nothing is staged over bytes that are still being sent.
 
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::Plane;
+use ringleader_core::verb::{Class, Plane};
 
 use crate::fabric::PipeId;
 use crate::run::Outcome;
@@ -21,7 +21,7 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     plan.timing.quorum_lost_ns = patience_ns;
     plan.weather.timeout_ns = patience_ns;
     tell(plan, keep_trace, |story| {
-        let beat = story.cluster.plan.timing.beat_ns;
+        let (beat, suspect) = (story.cluster.plan.timing.beat_ns, story.cluster.plan.timing.suspect_after_ns);
         let first = story.group()?;
         let settle = story.moment(4 * beat);
         story.pass(settle)?;
@@ -53,12 +53,15 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
         // From here on the one apart hears of nothing, so that nothing of what is on its way to it is given up.
         story.cut(first, apart, true);
         for id in rest.iter().filter(|id| **id != second) {
-            story.cluster.slow(*id, 40, 3 * story.cluster.plan.timing.suspect_after_ns);
+            story.cluster.slow(*id, 40, 3 * suspect);
         }
         story.pause(second, 10 * patience_ns);
+        // Its new followers are quick, and closing the way to that one is not; they may lose patience before it is closed.
+        let close_ns = suspect + story.moment(9 * suspect);
+        story.cluster.fabric.weather.slow_step = Some((Class::Close, close_ns));
         let third = story.leader_but(second)?;
         story.propose(third, 2, 500);
-        story.pass(4 * beat)?;
+        story.pass(4 * beat + close_ns)?;
         if third == first { Told::Ok(()) } else { Err(Ended::Untold) }
     })
 }

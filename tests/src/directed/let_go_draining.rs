@@ -3,7 +3,7 @@
 //!
 //! What is at stake: letting go means ERR and drain, and then reuse.
 
-use ringleader_core::verb::Plane;
+use ringleader_core::verb::{Class, Plane};
 
 use crate::fabric::PipeId;
 use crate::run::Outcome;
@@ -24,7 +24,7 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
         let asleep = 4 * suspect + story.moment(4 * suspect);
         story.pause(slow, asleep);
         let close_ns = 2 * suspect + story.moment(2 * suspect);
-        story.cluster.fabric.weather.state_ns = (close_ns / 2, close_ns);
+        story.cluster.fabric.weather.slow_step = Some((Class::Close, close_ns));
         let until_ns = story.cluster.now_ns() + 4 * suspect;
         while story.cluster.now_ns() < until_ns && story.cluster.member(leader).seen.leads {
             story.propose(leader, 2, 60_000);

@@ -8,8 +8,10 @@ mod let_go_draining;
 mod let_go_returns;
 mod nobody_runs;
 mod old_suffix;
+mod older_candidate;
 mod refused_vote;
 mod slow_arming;
+mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
 
@@ -36,6 +38,8 @@ pub const ALL: &[Directed] = &[
     Directed { name: "let_go_draining", run: let_go_draining::run },
     Directed { name: "refused_vote", run: refused_vote::run },
     Directed { name: "old_suffix", run: old_suffix::run },
+    Directed { name: "older_candidate", run: older_candidate::run },
+    Directed { name: "stands_again", run: stands_again::run },
 ];
 
 /// The one of that name.

@@ -4,7 +4,7 @@
 //! What is at stake: votes count, and broken followers are asked, without waiting for that (protocol.md 6, step 7; 8).
 
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::Plane;
+use ringleader_core::verb::{Class, Plane};
 
 use crate::fabric::{GateState, PipeId};
 use crate::invariants::Violation;
@@ -24,10 +24,10 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
         let suspect = story.cluster.plan.timing.suspect_after_ns;
         let settle = story.moment(2 * suspect);
         story.pass(settle)?;
-        story.cluster.fabric.weather.arm_ns = ARMING * suspect;
+        story.cluster.fabric.weather.slow_step = Some((Class::Arm, ARMING * suspect));
         let result = if seed.is_multiple_of(2) { broken(story, leader) } else { vote(story, leader) };
         // What is being armed is armed before the group must be well.
-        story.cluster.fabric.weather.arm_ns = 0;
+        story.cluster.fabric.weather.slow_step = None;
         story.pass(ARMING * suspect)?;
         result
     })

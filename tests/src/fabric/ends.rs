@@ -82,6 +82,8 @@ impl Pipe {
 #[derive(Debug)]
 pub(crate) struct Op {
     pub(crate) serial: u64,
+    /// Counts all verbs posted on the fabric.
+    pub(crate) posted: u64,
     pub(crate) id: RequestId,
     pub(crate) shape: Shape,
     pub(crate) end: Option<Status>,

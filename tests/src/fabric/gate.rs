@@ -3,25 +3,26 @@
 //! A fence takes permission away and completes only when every piece that passed before has landed.
 
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::{Completion, Plane, RequestId, Status, Verb};
+use ringleader_core::verb::{Class, Completion, Plane, RequestId, Status, Verb};
 
 use super::ends::{GateState, PipeId, PipeState, done};
 use super::{Fabric, Happening, SLOTS};
 
 impl Fabric {
     pub(super) fn post_gate_step(&mut self, acceptor: NodeId, peer: NodeId, verb: Verb) {
-        let Some(home_life) = self.life_of(acceptor) else { return };
+        let Some(home_life) = self.process_of(acceptor) else { return };
         let now = self.now_ns;
         self.trace.note(now, || format!("{acceptor}: asks {}", describe(&verb, peer)));
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.push_back(verb);
         if gate.steps.len() == 1 {
-            self.schedule_gate_step(acceptor, peer, home_life);
+            let after = self.step_ns(verb.id().class);
+            self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
         }
     }
 
     pub(super) fn step_gate(&mut self, acceptor: NodeId, peer: NodeId, home_life: u32) {
-        if self.life_of(acceptor) != Some(home_life) {
+        if self.process_of(acceptor) != Some(home_life) {
             return;
         }
         let Some(&verb) = self.gate(acceptor, peer).steps.front() else { return };
@@ -34,24 +35,44 @@ impl Fabric {
         self.next_gate_step(acceptor, peer, home_life);
     }
 
+    /// How long the next change of a queue pair's state takes.
+    pub(super) fn step_ns(&mut self, class: Class) -> u64 {
+        let tail = if self.rng.chance(self.weather.state_tail_ppm) {
+            self.faults.slow_steps += 1;
+            self.rng.below(self.weather.state_tail_ns)
+        } else {
+            0
+        };
+        let slow = self.weather.slow_step.filter(|(slow, _)| *slow == class).map_or(0, |(_, ns)| ns);
+        self.rng.within(self.weather.state_ns) + tail + slow
+    }
+
+    /// Whether a queue pair's state cannot be changed this time: the poster hears of it, and nothing else happens.
+    pub(super) fn step_fails(&mut self, node: NodeId, id: RequestId) -> bool {
+        let fails = self.rng.chance(self.weather.step_fails_ppm);
+        if fails {
+            self.faults.failed_steps += 1;
+            self.complete(node, done(id, Status::Failed));
+        }
+        fails
+    }
+
     fn next_gate_step(&mut self, acceptor: NodeId, peer: NodeId, home_life: u32) {
         let gate = self.gate_mut(acceptor, peer);
         gate.steps.pop_front();
-        if !gate.steps.is_empty() {
-            self.schedule_gate_step(acceptor, peer, home_life);
+        if let Some(next) = gate.steps.front().map(|verb| verb.id().class) {
+            let after = self.step_ns(next);
+            self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
         }
-    }
-
-    fn schedule_gate_step(&mut self, acceptor: NodeId, peer: NodeId, home_life: u32) {
-        let arms = matches!(self.gate(acceptor, peer).steps.front(), Some(Verb::Arm { .. }));
-        let after = self.rng.within(self.weather.state_ns) + if arms { self.weather.arm_ns } else { 0 };
-        self.schedule(after, Happening::GateStep { acceptor, peer, home_life });
     }
 
     fn arm(&mut self, acceptor: NodeId, peer: NodeId, id: RequestId, numbers: u64) {
         let initiator = PipeId { from: peer, to: acceptor, plane: Plane::Log };
+        if self.step_fails(acceptor, id) {
+            return;
+        }
         let value = self.rng.word();
-        let early = self.life_of(peer).is_some() && self.pipe(initiator).state != PipeState::Closed;
+        let early = self.process_of(peer).is_some() && self.pipe(initiator).state != PipeState::Closed;
         if early {
             self.pipe_mut(initiator).armed_early = true;
             self.breach(
@@ -73,6 +94,9 @@ impl Fabric {
     }
 
     fn grant(&mut self, acceptor: NodeId, peer: NodeId, id: RequestId) {
+        if self.step_fails(acceptor, id) {
+            return;
+        }
         let gate = self.gate(acceptor, peer);
         let fits = gate.state == GateState::Armed && gate.epoch == id.epoch;
         if fits {
@@ -109,12 +133,16 @@ impl Fabric {
     }
 
     pub(super) fn end_fence(&mut self, acceptor: NodeId, peer: NodeId, home_life: u32) {
-        if self.life_of(acceptor) != Some(home_life) {
+        if self.process_of(acceptor) != Some(home_life) {
             return;
         }
         let drains = self.weather.fence_drains;
+        let Some(&Verb::Fence { id }) = self.gate(acceptor, peer).steps.front() else { return };
+        if self.step_fails(acceptor, id) {
+            // Permission is taken away, and nobody has waited for what passed before.
+            return self.next_gate_step(acceptor, peer, home_life);
+        }
         let gate = self.gate_mut(acceptor, peer);
-        let Some(Verb::Fence { id }) = gate.steps.front().copied() else { return };
         if gate.passed > 0 && drains {
             gate.fence = Some(id);
             self.faults.fences_waited += 1;
@@ -125,7 +153,7 @@ impl Fabric {
 
     /// A piece that had passed has landed: a fence may have waited for it.
     pub(super) fn passed_landed(&mut self, acceptor: NodeId, peer: NodeId) {
-        let Some(home_life) = self.life_of(acceptor) else { return };
+        let Some(home_life) = self.process_of(acceptor) else { return };
         let gate = self.gate_mut(acceptor, peer);
         if gate.passed == 0
             && let Some(id) = gate.fence.take()

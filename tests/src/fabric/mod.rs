@@ -5,6 +5,7 @@
 //! what has passed. The fabric keeps the promises of section 2 and no other. What it sees broken by the core (a source
 //! byte that changed under a WRITE, two writers, arming too early) it keeps as a breach.
 
+mod domain;
 mod ends;
 mod gate;
 mod memory;
@@ -19,6 +20,7 @@ use ringleader_core::layout;
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, Verb};
 
+pub use self::domain::Domain;
 use self::ends::{Gate, Pipe};
 pub use self::ends::{GateState, PipeId};
 pub use self::memory::{SimArea, SimMemory, fingerprint, same};
@@ -62,11 +64,16 @@ pub struct Breach {
 
 #[derive(Debug)]
 struct Port {
-    alive: bool,
-    /// Counts starts and deaths.
-    life: u32,
+    /// Counts starts.
+    lives: u32,
+    /// The life whose process runs.
+    process: Option<u32>,
+    /// The life whose memory answers.
+    memory: Option<u32>,
     home: Option<Home>,
     completions: VecDeque<Completion>,
+    /// Of the verbs that have completed, the one posted last.
+    newest: u64,
 }
 
 #[derive(Debug)]
@@ -134,6 +141,7 @@ pub struct Fabric {
     slow_landings_until: [u64; SLOTS],
     breaches: Vec<Breach>,
     landings: u64,
+    posted: u64,
 }
 
 impl Fabric {
@@ -148,7 +156,14 @@ impl Fabric {
             queue: BinaryHeap::new(),
             scheduled: 0,
             ports: (0..SLOTS)
-                .map(|_| Port { alive: false, life: 0, home: None, completions: VecDeque::new() })
+                .map(|_| Port {
+                    lives: 0,
+                    process: None,
+                    memory: None,
+                    home: None,
+                    completions: VecDeque::new(),
+                    newest: 0,
+                })
                 .collect(),
             pipes: (0..2 * SLOTS * SLOTS).map(|_| Pipe::new(rng.word())).collect(),
             gates: (0..SLOTS * SLOTS).map(|_| Gate::new()).collect(),
@@ -156,6 +171,7 @@ impl Fabric {
             slow_landings_until: [0; SLOTS],
             breaches: Vec::new(),
             landings: 0,
+            posted: 0,
             rng,
         }
     }
@@ -164,25 +180,41 @@ impl Fabric {
     pub fn start(&mut self, node: NodeId, home: Home) {
         self.stop(node);
         let port = &mut self.ports[node.slot()];
-        port.alive = true;
+        port.lives += 1;
+        port.process = Some(port.lives);
+        port.memory = Some(port.lives);
         port.home = Some(home);
     }
 
-    /// A node's process ends: its memory, its queue pairs and all it had outstanding are gone. What has left it may land.
+    /// A node is gone, all of it.
     pub fn stop(&mut self, node: NodeId) {
+        self.fail_domain(node, Domain::Process);
+        self.fail_domain(node, Domain::Memory);
+    }
+
+    /// A part of a node ends. With its process its posting ends and all it had outstanding are gone (what has left it may
+    /// land); its memory goes with it, or later, or never.
+    pub fn fail_domain(&mut self, node: NodeId, domain: Domain) {
+        let peers = (0..SLOTS).map(|peer| NodeId(peer as u8));
         let port = &mut self.ports[node.slot()];
-        port.alive = false;
-        port.life += 1;
-        port.completions.clear();
-        for peer in 0..SLOTS {
-            let peer = NodeId(peer as u8);
-            for plane in [Plane::Control, Plane::Log] {
-                let number = self.rng.word();
-                let pipe = self.pipe_mut(PipeId { from: node, to: peer, plane });
-                let life = pipe.life + 1;
-                *pipe = Pipe { life, ..Pipe::new(number) };
+        match domain {
+            Domain::Process => {
+                port.process = None;
+                port.completions.clear();
+                for peer in peers {
+                    for plane in [Plane::Control, Plane::Log] {
+                        let number = self.rng.word();
+                        let pipe = self.pipe_mut(PipeId { from: node, to: peer, plane });
+                        let life = pipe.life + 1;
+                        *pipe = Pipe { life, ..Pipe::new(number) };
+                    }
+                }
             }
-            *self.gate_mut(node, peer) = Gate::new();
+            Domain::Memory => {
+                assert!(port.process.is_none(), "memory is its process's own, and never ends before it");
+                port.memory = None;
+                peers.for_each(|peer| *self.gate_mut(node, peer) = Gate::new());
+            }
         }
     }
 
@@ -249,10 +281,10 @@ impl Fabric {
         self.ports[node.slot()].completions.pop_front()
     }
 
-    /// The memory of a node that is alive.
+    /// The memory of a node, as long as it answers.
     pub fn home(&self, node: NodeId) -> Option<&Home> {
         let port = &self.ports[node.slot()];
-        if port.alive { port.home.as_ref() } else { None }
+        port.memory.and(port.home.as_ref())
     }
 
     /// What the core did that it must not do, since this was last asked.
@@ -374,9 +406,14 @@ impl Fabric {
         &mut self.gates[acceptor.slot() * SLOTS + peer.slot()]
     }
 
-    fn life_of(&self, node: NodeId) -> Option<u32> {
-        let port = &self.ports[node.slot()];
-        port.alive.then_some(port.life)
+    /// The life whose process can post, arm and fence.
+    fn process_of(&self, node: NodeId) -> Option<u32> {
+        self.ports[node.slot()].process
+    }
+
+    /// The life whose memory can be read and written.
+    fn memory_of(&self, node: NodeId) -> Option<u32> {
+        self.ports[node.slot()].memory
     }
 }
 

@@ -6,8 +6,8 @@ use ringleader_core::mem::Memory;
 use ringleader_core::types::Epoch;
 use ringleader_core::verb::{Plane, Source, Status};
 
-use super::ends::{GateState, PipeId, PipeState, Shape};
-use super::{Fabric, Happening, SimArea, fingerprint};
+use super::ends::{GateState, Op, PipeId, PipeState, Shape};
+use super::{Fabric, Happening, SimArea, fingerprint, same};
 
 /// Most pieces of one verb; a boundary can be anywhere, so a few show all that many would.
 const MAX_PIECES: u64 = 6;
@@ -67,7 +67,7 @@ impl Fabric {
             if is_write {
                 self.faults.split_writes += 1;
             } else {
-                self.faults.torn_reads += 1;
+                self.faults.split_reads += 1;
             }
         }
         let pipe = self.pipe_mut(id);
@@ -147,13 +147,14 @@ impl Fabric {
         if self.is_cut(id.from, id.to) || is_read && self.is_cut(id.to, id.from) {
             return self.send_again(piece);
         }
-        if id.plane == Plane::Control && self.life_of(id.to) != Some(piece.target_life) {
+        if id.plane == Plane::Control && self.memory_of(id.to) != Some(piece.target_life) {
             return self.no_answer(&piece, Status::Unreachable);
         }
         match shape {
             Shape::Read { from, to, .. } => {
                 let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
                 copy(&remote.control, from + piece.offset, &local.staging, to + piece.offset, piece.len);
+                self.faults.reads_of_the_dead += u64::from(self.process_of(id.to).is_none());
                 self.placed(&piece);
             }
             Shape::Write { source, from, len, .. } => {
@@ -196,7 +197,7 @@ impl Fabric {
         match id.plane {
             Plane::Control => {
                 // A new connection drains the former one.
-                if self.pipe(id).life != piece.life || self.life_of(id.to) != Some(piece.target_life) {
+                if self.pipe(id).life != piece.life || self.memory_of(id.to) != Some(piece.target_life) {
                     self.faults.dropped_pieces += 1;
                     return self.lose(&piece);
                 }
@@ -252,7 +253,7 @@ impl Fabric {
 
     fn land(&mut self, piece: Piece) {
         let id = piece.pipe;
-        let arrived = self.life_of(id.to) == Some(piece.target_life);
+        let arrived = self.memory_of(id.to) == Some(piece.target_life);
         if id.plane == Plane::Log {
             if !arrived {
                 return self.lose(&piece);
@@ -269,6 +270,7 @@ impl Fabric {
         };
         area.write(piece.to, &piece.data);
         self.landings += 1;
+        self.faults.writes_to_the_dead += u64::from(self.process_of(id.to).is_none());
         let (now, epoch) = (self.now_ns, piece.epoch);
         self.trace.note(now, || {
             format!(
@@ -285,6 +287,12 @@ impl Fabric {
     /// A piece is where it should be.
     fn placed(&mut self, piece: &Piece) {
         if self.count_down(piece) {
+            self.count_torn(piece);
+            if self.rng.chance(self.weather.ack_lost_ppm) {
+                // It stays outstanding, and all behind it, until its end is closed.
+                self.faults.lost_completions += 1;
+                return;
+            }
             let late = if self.rng.chance(self.weather.ack_late_ppm) {
                 self.faults.late_completions += 1;
                 self.rng.below(self.weather.ack_ns)
@@ -295,6 +303,18 @@ impl Fabric {
             let (pipe, life, serial) = (piece.pipe, piece.life, piece.serial);
             self.schedule(after, Happening::Ack { pipe, life, serial });
         }
+    }
+
+    /// A READ is whole: are its words of different times?
+    fn count_torn(&mut self, piece: &Piece) {
+        let id = piece.pipe;
+        let Some(&mut Op { shape: Shape::Read { from, to, len }, .. }) = self.pipe_mut(id).op(piece.serial)
+        else {
+            return;
+        };
+        let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
+        let torn = len > piece.len && !same(&remote.control, from, &local.staging, to, len);
+        self.faults.torn_reads += u64::from(torn);
     }
 
     /// A piece will never be where it should be.
@@ -339,6 +359,7 @@ impl Fabric {
         let now = self.now_ns;
         let prompt = self.rng.chance(self.weather.prompt_ppm);
         let soon = self.latency_ns();
+        self.faults.silent_refusals += u64::from(!prompt);
         let pipe = self.pipe_mut(piece.pipe);
         if pipe.life != piece.life {
             return;

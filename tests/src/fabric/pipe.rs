@@ -4,12 +4,14 @@ use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine, qp, reque
 use ringleader_core::types::{NodeId, Promise};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
-use super::ends::{Op, PipeId, PipeState, Shape, done};
+use super::ends::{GateState, Op, PipeId, PipeState, Shape, done};
 use super::{Fabric, Happening, fingerprint};
 
 impl Fabric {
     pub(super) fn post_op(&mut self, id: PipeId, request: RequestId, shape: Shape) {
-        let Some(home_life) = self.life_of(id.from) else { return };
+        let Some(home_life) = self.process_of(id.from) else { return };
+        self.posted += 1;
+        let posted = self.posted;
         let fingerprint = self.source_fingerprint(id.from, &shape);
         let (timeout_ns, byte_ps) = (self.weather.timeout_ns, self.weather.byte_ps);
         let now = self.now_ns;
@@ -35,6 +37,7 @@ impl Fabric {
         let open = pipe.state == PipeState::Open;
         pipe.ops.push_back(Op {
             serial,
+            posted,
             id: request,
             shape,
             end: (!open).then_some(Status::Flushed),
@@ -65,7 +68,7 @@ impl Fabric {
             let for_ns = self.rng.below(self.weather.mute_ns);
             self.mute(id, for_ns);
         }
-        debug_assert!(self.life_of(id.from) == Some(home_life));
+        debug_assert!(self.process_of(id.from) == Some(home_life));
     }
 
     /// All of the WRITE or READ has happened; the poster gets to know.
@@ -152,8 +155,14 @@ impl Fabric {
 
     /// Everything outstanding ends now: what is not known to have succeeded is flushed.
     fn drain(&mut self, id: PipeId) {
+        let mut failed = false;
         while let Some(mut op) = self.pipe_mut(id).ops.pop_front() {
-            op.end.get_or_insert(Status::Flushed);
+            let end = op.end.get_or_insert(Status::Flushed);
+            if failed && *end == Status::Success {
+                // Behind a first error nothing succeeds, though it may have landed.
+                *end = Status::Flushed;
+            }
+            failed |= *end != Status::Success;
             self.finish(id, &op);
         }
     }
@@ -163,6 +172,14 @@ impl Fabric {
         self.check_source(id, op, "until its completion");
         if status == Status::Flushed {
             self.faults.flushed += 1;
+        }
+        let port = &mut self.ports[id.from.slot()];
+        self.faults.reordered_completions += u64::from(op.posted < port.newest);
+        port.newest = port.newest.max(op.posted);
+        if status == Status::Success && id.plane == Plane::Log {
+            let gate = self.gate(id.to, id.from);
+            let fenced = gate.state != GateState::Granted || gate.ours != self.pipe(id).theirs;
+            self.faults.completions_past_fence += u64::from(fenced);
         }
         self.complete(id.from, done(op.id, status));
     }
@@ -207,17 +224,17 @@ impl Fabric {
     }
 
     pub(super) fn post_pipe_step(&mut self, id: PipeId, verb: Verb) {
-        let Some(home_life) = self.life_of(id.from) else { return };
+        let Some(home_life) = self.process_of(id.from) else { return };
         let pipe = self.pipe_mut(id);
         pipe.steps.push_back(verb);
         if pipe.steps.len() == 1 {
-            let after = self.rng.within(self.weather.state_ns);
+            let after = self.step_ns(verb.id().class);
             self.schedule(after, Happening::PipeStep { pipe: id, home_life });
         }
     }
 
     pub(super) fn step_pipe(&mut self, id: PipeId, home_life: u32) {
-        if self.life_of(id.from) != Some(home_life) {
+        if self.process_of(id.from) != Some(home_life) {
             return;
         }
         let Some(&verb) = self.pipe(id).steps.front() else { return };
@@ -230,6 +247,7 @@ impl Fabric {
                 }
             }
             Verb::Open { id: request, numbers } => self.open(id, request, numbers),
+            Verb::Close { id: request } if self.step_fails(id.from, request) => {}
             Verb::Close { id: request } => {
                 let value = self.close(id);
                 self.complete(id.from, Completion { id: request, status: Status::Success, value });
@@ -240,7 +258,7 @@ impl Fabric {
     }
 
     pub(super) fn give_up_connecting(&mut self, id: PipeId, home_life: u32) {
-        if self.life_of(id.from) != Some(home_life) {
+        if self.process_of(id.from) != Some(home_life) {
             return;
         }
         if let Some(verb) = self.pipe(id).steps.front() {
@@ -253,8 +271,8 @@ impl Fabric {
     fn next_pipe_step(&mut self, id: PipeId, home_life: u32) {
         let pipe = self.pipe_mut(id);
         pipe.steps.pop_front();
-        if !pipe.steps.is_empty() {
-            let after = self.rng.within(self.weather.state_ns);
+        if let Some(next) = pipe.steps.front().map(|verb| verb.id().class) {
+            let after = self.step_ns(next);
             self.schedule(after, Happening::PipeStep { pipe: id, home_life });
         }
     }
@@ -264,20 +282,26 @@ impl Fabric {
         debug_assert!(request.class == Class::Connect);
         self.close(PipeId { plane: Plane::Control, ..id });
         let value = self.close(PipeId { plane: Plane::Log, ..id });
-        let Some(target_life) = self.life_of(id.to) else { return false };
+        // Somebody must answer, whose memory this is.
+        let Some(target_life) = self.process_of(id.to).and(self.memory_of(id.to)) else { return false };
         if self.is_cut(id.from, id.to) || self.is_cut(id.to, id.from) {
             return false;
         }
         let pipe = self.pipe_mut(id);
+        let again = pipe.target_life != 0;
         pipe.state = PipeState::Open;
         pipe.life += 1;
         pipe.target_life = target_life;
+        self.faults.reconnects += u64::from(again);
         self.complete(id.from, Completion { id: request, status: Status::Success, value });
         true
     }
 
     fn open(&mut self, id: PipeId, request: RequestId, numbers: u64) {
-        let target_life = self.life_of(id.to).unwrap_or(0);
+        if self.step_fails(id.from, request) {
+            return;
+        }
+        let target_life = self.memory_of(id.to).unwrap_or(0);
         let now = self.now_ns;
         let pipe = self.pipe_mut(id);
         let status = if pipe.state == PipeState::Closed { Status::Success } else { Status::Failed };

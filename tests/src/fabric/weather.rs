@@ -3,6 +3,8 @@
 //! Chances are in parts per million of the verbs concerned. What the fabric *promises* (protocol.md 2) holds in any
 //! weather, except for the last two fields, which exist to show that breaking a promise is noticed.
 
+use ringleader_core::verb::Class;
+
 /// Delays and chances.
 #[derive(Clone, Debug)]
 pub struct Weather {
@@ -30,6 +32,8 @@ pub struct Weather {
     pub ack_late_ppm: u32,
     /// Longest delay of a completion.
     pub ack_ns: u64,
+    /// A completion never comes.
+    pub ack_lost_ppm: u32,
     /// From here on a queue pair completes nothing for up to `mute_ns`.
     pub mute_ppm: u32,
     /// Longest silence of a queue pair.
@@ -46,8 +50,14 @@ pub struct Weather {
     pub resend_ns: u64,
     /// Connect, Open, Close, Arm and Grant take this long.
     pub state_ns: (u64, u64),
-    /// Arm takes so much longer.
-    pub arm_ns: u64,
+    /// One kind of these takes so much longer.
+    pub slow_step: Option<(Class, u64)>,
+    /// One of these takes up to `state_tail_ns` longer.
+    pub state_tail_ppm: u32,
+    /// Longest extra delay of one of these.
+    pub state_tail_ns: u64,
+    /// Open, Close, Arm, Grant and Fence fail.
+    pub step_fails_ppm: u32,
     /// A fence takes at least this long.
     pub fence_ns: (u64, u64),
     /// A fence takes up to `fence_tail_ns` longer.
@@ -78,6 +88,7 @@ impl Weather {
             landing_ns: 0,
             ack_late_ppm: 0,
             ack_ns: 0,
+            ack_lost_ppm: 0,
             mute_ppm: 0,
             mute_ns: 0,
             partial_ppm: 0,
@@ -86,7 +97,10 @@ impl Weather {
             timeout_ns,
             resend_ns: timeout_ns / 7,
             state_ns: (latency_ns, latency_ns * 4),
-            arm_ns: 0,
+            slow_step: None,
+            state_tail_ppm: 0,
+            state_tail_ns: 0,
+            step_fails_ppm: 0,
             fence_ns: (latency_ns, latency_ns * 8),
             fence_tail_ppm: 0,
             fence_tail_ns: 0,
@@ -123,6 +137,8 @@ counts! {
     /// WRITEs that landed in pieces.
     split_writes,
     /// READs whose words were read at different times.
+    split_reads,
+    /// READs in which a word changed between the first and the last of them.
     torn_reads,
     /// Pieces that were on their way for a while after they left their source.
     in_flight,
@@ -132,10 +148,18 @@ counts! {
     dropped_pieces,
     /// WRITEs refused for lack of permission.
     refused,
+    /// Pieces refused, or for nobody, of which nobody said a word.
+    silent_refusals,
     /// WRITEs that landed in part and failed.
     partial_writes,
     /// Completions that came late.
     late_completions,
+    /// Completions that never came.
+    lost_completions,
+    /// WRITEs whose success was heard of only when their writer was fenced.
+    completions_past_fence,
+    /// Verbs that completed after later ones of another queue pair.
+    reordered_completions,
     /// Queue pairs that went silent for a while.
     silences,
     /// Verbs that ended by the time-out.
@@ -152,6 +176,12 @@ counts! {
     false_successes,
     /// Queue pairs broken.
     broken_queue_pairs,
+    /// Queue pairs whose state took long to change.
+    slow_steps,
+    /// Queue pairs whose state could not be changed.
+    failed_steps,
+    /// Peers connected once more.
+    reconnects,
     /// Links cut in one direction.
     cuts_one_way,
     /// Links cut in both directions.
@@ -160,12 +190,30 @@ counts! {
     pauses,
     /// Processes stopped between two steps of their loop.
     stutters,
-    /// Processes killed.
+    /// Processes stopped for good, with memory that answers.
+    zombies,
+    /// Processes that ended because a fence did not.
+    aborts,
+    /// Processes killed, and their memory with them.
     crashes,
+    /// Processes killed whose memory still answered.
+    crashes_keeping_memory,
+    /// Memory of the dead that was gone after a while.
+    memories_lost_later,
+    /// READs of the dead that were answered.
+    reads_of_the_dead,
+    /// WRITEs to the dead that landed.
+    writes_to_the_dead,
     /// Processes started again without their memory.
     restarts,
     /// Nodes made slow.
     slow_nodes,
+    /// Applications that took nothing for a while.
+    stalled_applications,
+    /// Clocks whose rates differ within the bound.
+    clocks_within_bound,
+    /// Clocks whose rates differ by more.
+    clocks_beyond_bound,
     /// Clients that proposed an unknown payload again.
     reproposals,
     /// Proposals refused for lack of room.

@@ -1,7 +1,7 @@
 //! Invariant 12: nothing below `base` is served. Bytes below it may be of a later lap, and would be taken for a log.
 
 use ringleader_core::layout::log;
-use ringleader_core::types::Position;
+use ringleader_core::types::{NodeId, Position};
 use ringleader_core::verb::{Class, Verb};
 
 use super::Violation;
@@ -26,6 +26,23 @@ impl Base {
             ));
         }
         *last = member.seen.base;
+        Ok(())
+    }
+
+    /// A leader leaves a node behind, for good as long as there are no snapshots: it must be below the leader's base.
+    pub fn left_behind(&self, leader: &Member, members: &[Member], node: NodeId) -> Result<(), Violation> {
+        let Some(left) = members.iter().find(|member| member.id == node && member.belongs()) else {
+            return Ok(());
+        };
+        if left.seen.anchor.position >= leader.seen.base {
+            return Err(Violation::new(
+                12,
+                format!(
+                    "node {} (base {}) leaves node {node} behind, whose anchor is {}",
+                    leader.id, leader.seen.base, left.seen.anchor.position
+                ),
+            ));
+        }
         Ok(())
     }
 

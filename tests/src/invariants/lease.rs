@@ -8,20 +8,23 @@ use ringleader_core::timing::Timing;
 use ringleader_core::types::Promise;
 
 use super::Violation;
+use crate::schedule::Plan;
 use crate::view::Member;
 
 /// The last whole beat in each log area, and since when it stands there.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    timing: Timing,
+    lease_ns: u64,
     beats: [Option<(BeatLine, u64)>; 16],
     promise: [Promise; 16],
 }
 
 impl Lease {
-    /// Of acceptors with these timers.
-    pub fn new(timing: Timing) -> Lease {
-        Lease { timing, beats: [None; 16], promise: [Promise::NONE; 16] }
+    /// Of a run's acceptors. Where clocks drift beyond the bound a lease is worth nothing, and nobody promises one (A5).
+    pub fn new(plan: &Plan) -> Lease {
+        let Timing { lease_ns, drift_ppm, .. } = plan.timing;
+        let kept = if plan.drift_ppm <= drift_ppm / 2 { 1_000_000 - drift_ppm } else { 0 };
+        Lease { lease_ns: lease_ns * kept / 1_000_000, beats: [None; 16], promise: [Promise::NONE; 16] }
     }
 
     /// A node is about to step, or has just stepped: whatever stands in its log is there to be seen.
@@ -47,16 +50,15 @@ impl Lease {
             return Ok(());
         }
         let Some((beat, since_ns)) = self.beats[member.id.slot()] else { return Ok(()) };
-        let lease_ns = self.timing.lease_ns * (1_000_000 - self.timing.drift_ppm) / 1_000_000;
         let yielding = beat.flags & beat_flags::YIELDING != 0;
-        if beat.leader == old.0 && !yielding && now_ns - since_ns < lease_ns {
+        if beat.leader == old.0 && !yielding && now_ns - since_ns < self.lease_ns {
             return Err(Violation::new(
                 7,
                 format!(
                     "node {} votes for {new} only {} us after a beat of {old}: its lease is {} us",
                     member.id,
                     (now_ns - since_ns) / 1000,
-                    lease_ns / 1000
+                    self.lease_ns / 1000
                 ),
             ));
         }

@@ -1,8 +1,9 @@
-//! Invariants 13 and 14: once faults stop and a majority is connected, a leader is elected and proposals commit within a
-//! bound; no sequence of entries fills a ring for ever; a stopped or dead minority delays nobody for longer.
+//! Invariant 14: once faults stop and a majority is connected, a leader is elected and proposals commit within a bound; a
+//! stopped or dead minority delays nobody for longer. Else the group would be safe and of no use.
 
 use ringleader_core::types::{Index, NodeId};
 
+use super::ring_full::RingFull;
 use super::{Violation, Watch};
 use crate::view::Member;
 
@@ -18,13 +19,20 @@ pub struct Liveness {
     more: u64,
     /// Entries to be applied by all that can, once acknowledgements are enough.
     target: Option<Index>,
-    refused_as_full: u64,
+    ring_full: RingFull,
 }
 
 impl Liveness {
     /// From now on all must get well.
     pub fn new(now_ns: u64, bound_ns: u64, acknowledged: u64, more: u64, refused_as_full: u64) -> Liveness {
-        Liveness { healed_ns: now_ns, bound_ns, acknowledged, more, target: None, refused_as_full }
+        Liveness {
+            healed_ns: now_ns,
+            bound_ns,
+            acknowledged,
+            more,
+            target: None,
+            ring_full: RingFull::new(refused_as_full),
+        }
     }
 
     /// Whether all is well; an error when it is not and should be. `behind` are nodes that need a snapshot.
@@ -63,20 +71,15 @@ impl Liveness {
         }
         let leaders: Vec<u8> =
             members.iter().filter(|m| m.belongs() && m.seen.leads).map(|m| m.id.0).collect();
-        let full = refused_as_full - self.refused_as_full;
+        let full = self.ring_full.refused(refused_as_full);
         let progress = acknowledged - self.acknowledged;
         let what = match self.target {
             Some(target) => format!("nodes {late:?} have not applied entry {target}"),
             None => format!("{progress} of {} new proposals are acknowledged", self.more),
         };
-        let invariant = if self.target.is_none() && full > 0 { 13 } else { 14 };
-        Err(Violation::new(
-            invariant,
-            format!(
-                "{} us after all faults stopped {what}; leaders {leaders:?}, {full} refused as full",
-                waited / 1000
-            ),
-        ))
+        let what = format!("{} us after all faults stopped {what}; leaders {leaders:?}", waited / 1000);
+        self.ring_full.judge(refused_as_full, self.target.is_none(), &what)?;
+        Err(Violation::new(14, format!("{what}, {full} refused as full")))
     }
 
     /// How long it has taken up to now.

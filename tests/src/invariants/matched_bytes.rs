@@ -5,10 +5,12 @@
 //! stands in that follower's log, byte for byte, whatever completion made it think so.
 
 use ringleader_core::entry;
-use ringleader_core::types::{LogPoint, NodeId, Promise};
+use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
 
 use super::Violation;
 use super::committed_prefixes::CommittedPrefixes;
+use super::incarnations::Incarnations;
+use super::log_order;
 use crate::fabric::same;
 use crate::history::{self, History};
 use crate::view::Member;
@@ -17,11 +19,16 @@ use crate::view::Member;
 #[derive(Clone, Debug)]
 pub struct MatchedBytes {
     compared: Vec<(Promise, LogPoint)>,
+    /// What was matched when it was looked at last.
+    looked_at: Vec<Position>,
 }
 
 impl Default for MatchedBytes {
     fn default() -> MatchedBytes {
-        MatchedBytes { compared: vec![(Promise::NONE, LogPoint::default()); 16 * 16] }
+        MatchedBytes {
+            compared: vec![(Promise::NONE, LogPoint::default()); 16 * 16],
+            looked_at: vec![Position(0); 16 * 16],
+        }
     }
 }
 
@@ -32,20 +39,27 @@ impl MatchedBytes {
         leader: &Member,
         members: &[Member],
         prefixes: &CommittedPrefixes,
+        incarnations: &Incarnations,
         history: &History,
         ring_len: u64,
     ) -> Result<(), Violation> {
         if !leader.seen.leads {
             return Ok(());
         }
-        for follower in members.iter().filter(|member| member.belongs()) {
+        // Also those that are gone: what they acknowledged stands in the memory of the life that counts.
+        for follower in members {
             let view = leader.seen.followers[follower.id.slot()];
             // A later leader may replace what was matched and never committed.
-            let superseded = follower.seen.promise.term() > leader.seen.promise.term();
+            let superseded = incarnations.promise(follower.id).term() > leader.seen.promise.term();
             if !view.in_window || superseded {
                 continue;
             }
-            let compared = &mut self.compared[leader.id.slot() * 16 + follower.id.slot()];
+            let pair = leader.id.slot() * 16 + follower.id.slot();
+            let compared = &mut self.compared[pair];
+            if compared.0 == leader.seen.promise && self.looked_at[pair] == view.matched {
+                continue;
+            }
+            self.looked_at[pair] = view.matched;
             if compared.0 != leader.seen.promise || compared.1.position > view.matched {
                 *compared = (leader.seen.promise, prefixes.compared(follower));
             }
@@ -87,7 +101,7 @@ fn step(
         )
     };
     let offset = entry::offset(ring_len, at.position);
-    let log = &follower.home.log;
+    let log = &follower.first_home.log;
     // What is committed may have left the leader's ring.
     if let Some(known) = history.at(at.index.next())
         && known.next.position <= matched
@@ -104,5 +118,5 @@ fn step(
         }
         why = format!("holds other bytes (entry {}, term {})", entry.index, entry.term);
     }
-    Err(lost(why))
+    Err(log_order::unfit(&leader.home.staging, ring_len, &at).unwrap_or(lost(why)))
 }

@@ -1,21 +1,24 @@
 //! What must hold in every run (protocol.md, section 14), one file each, checked after every step of any node.
 //!
-//! Invariants 13 (no sequence of entries fills a ring for ever) and 14 (all is well soon after faults stop) are about
-//! what happens in the end: `liveness` judges them. Of 7 there is what acceptors owe to reads (`lease`); 9 and 10 belong to
-//! learners and journals. Every one of them is proved by a planted bug that it finds (`make planted`).
+//! 13 and 14 are about what happens in the end, `linearizability` about what clients were told; both are judged when a run is
+//! over. Of 7 there is what acceptors owe to reads (`lease`); of 9 the half about learners, and all of 10, wait for learners
+//! and journals in the core. What proves that they find anything are planted bugs (`make planted`).
 
 pub mod acknowledged;
 pub mod base;
 pub mod beats;
 pub mod committed_prefixes;
+pub mod incarnations;
 pub mod leader_completeness;
 pub mod lease;
+pub mod linearizability;
 pub mod live_quorum;
 pub mod liveness;
 pub mod log_order;
 pub mod matched_bytes;
 pub mod one_leader;
 pub mod points;
+pub mod ring_full;
 pub mod room;
 pub mod votes;
 
@@ -80,6 +83,7 @@ pub struct Watch {
     room: room::Room,
     lease: lease::Lease,
     live: live_quorum::LiveQuorum,
+    incarnations: incarnations::Incarnations,
 }
 
 impl Watch {
@@ -98,14 +102,15 @@ impl Watch {
             matched: Default::default(),
             base: Default::default(),
             room: Default::default(),
-            lease: lease::Lease::new(plan.timing),
+            lease: lease::Lease::new(plan),
             live: live_quorum::LiveQuorum::new(plan.timing, plan.stored_quorum),
+            incarnations: Default::default(),
         }
     }
 
     /// A node is about to step, at the beginning of its loop or further on.
     pub fn before_step(&mut self, member: &Member, begins: bool, now_ns: u64) {
-        if begins {
+        if begins && member.life == 1 {
             self.live.runs(member.id, now_ns);
         }
         self.leaders.before_step(member);
@@ -135,8 +140,9 @@ impl Watch {
         client: &mut Client,
     ) -> Result<(), Violation> {
         let member = member(members, node);
+        self.incarnations.after_step(member)?;
         if member.life != 1 {
-            return self.stranger(member);
+            return Ok(());
         }
         self.live.after_step(member, members, fabric.now_ns())?;
         self.votes.after_step(member, fabric, &self.leaders, &self.ids)?;
@@ -151,7 +157,14 @@ impl Watch {
         points::behind_commit(member, &self.history)?;
         self.learn(member, members, member.seen.anchor.position, client)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
-        self.matched.after_step(member, members, &self.prefixes, &self.history, self.ring_len)
+        self.matched.after_step(
+            member,
+            members,
+            &self.prefixes,
+            &self.incarnations,
+            &self.history,
+            self.ring_len,
+        )
     }
 
     /// A node tells its host something.
@@ -168,6 +181,7 @@ impl Watch {
             Event::Elected { term } => {
                 self.leaders.elected(member, term)?;
                 self.room.elected(member, term, self.ring_len);
+                self.incarnations.elected(member, term, members)?;
                 let compared = self.prefixes.compared(member);
                 self.completeness.elected(member, term, compared, &self.history, self.ring_len)
             }
@@ -175,6 +189,7 @@ impl Watch {
                 self.leaders.gave_up(node);
                 Ok(())
             }
+            Event::Behind { node: other } => self.base.left_behind(member, members, other),
             Event::Committed { term, index, position } => {
                 self.live.commits(member, members, now_ns)?;
                 self.learn(member, members, position, client)?;
@@ -231,6 +246,21 @@ impl Watch {
         self.room.proposed(node, seen, applied.collect(), self.ring_len)
     }
 
+    /// The run is over: what clients were told, and when, must fit the log.
+    pub fn end(&self, client: &Client) -> Result<(), Violation> {
+        let log: Vec<linearizability::Entry> = (1..=self.history.len() as u64)
+            .filter_map(|index| self.history.at(Index(index)))
+            .filter(|entry| entry.kind == ringleader_core::entry::Kind::PAYLOAD)
+            .map(|entry| linearizability::Entry {
+                index: entry.index,
+                term: entry.term,
+                number: entry.proposal,
+            })
+            .collect();
+        linearizability::judge(client.writes(), &[], &log)
+            .map_err(|what| Violation::new(6, format!("no order of operations fits: {what}")))
+    }
+
     /// A node's process is gone.
     pub fn died(&mut self, node: NodeId) {
         self.leaders.gave_up(node);
@@ -258,13 +288,15 @@ impl Watch {
             let mut entry = history::read(&member.home.log, self.ring_len, &at)
                 .or_else(|_| history::read(&member.home.staging, self.ring_len, &at))
                 .map_err(|end| {
-                    Violation::new(
+                    let unfit = |area| log_order::unfit(area, self.ring_len, &at);
+                    let other = unfit(&member.home.log).or_else(|| unfit(&member.home.staging));
+                    other.unwrap_or(Violation::new(
                         5,
                         format!(
                             "node {} takes all up to {to} for committed, and has no valid entry at {} ({end:?})",
                             member.id, at.position
                         ),
-                    )
+                    ))
                 })?;
             entry.by = by;
             log_order::check(&at, &entry)?;
@@ -289,17 +321,6 @@ impl Watch {
                 format!("node {} is in group {:x}, others in {group:x}", member.id, member.seen.group),
             )),
         }
-    }
-
-    /// A node that came back without its memory is kept out (protocol.md 10).
-    fn stranger(&self, member: &Member) -> Result<(), Violation> {
-        if member.seen.formed || member.seen.leads {
-            return Err(Violation::new(
-                8,
-                format!("node {} lost its memory and takes part again", member.id),
-            ));
-        }
-        Ok(())
     }
 }
 

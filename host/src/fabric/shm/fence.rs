@@ -5,7 +5,7 @@
 //! sees the other's store (the store-buffer test, also known as Dekker's). So when the acceptor finds the mark gone,
 //! every copy that passed the check is complete, and none will pass it again: epochs are never granted twice.
 //!
-//! Generic over the word, so that a model checker can drive exactly this code.
+//! Generic over the word, so that a model checker can drive exactly this code (`tests/loom`).
 
 use std::sync::atomic::{self, AtomicU64, Ordering};
 

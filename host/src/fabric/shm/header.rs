@@ -118,7 +118,7 @@ impl NicHeader {
     }
 
     /// The header in the first bytes of a file that is `len` bytes long. Every number in it has been checked.
-    pub(super) fn judge(words: &[u64; HEADER_LEN as usize / 8], len: u64) -> Result<NicHeader, RegionFault> {
+    pub fn judge(words: &[u64; size_of::<NicHeader>() / 8], len: u64) -> Result<NicHeader, RegionFault> {
         let header =
             NicHeader::read_from_bytes(words.as_bytes()).expect("the words are as long as the header");
         // What another version wrote must be told before its CRC, which may stand elsewhere.
