@@ -72,6 +72,20 @@ impl World {
         found
     }
 
+    /// Everything that can happen.
+    pub fn choices(&self, state: &State) -> Vec<Action> {
+        let mut found = Vec::new();
+        self.fault_actions(state, &mut found);
+        self.input_actions(state, &mut found);
+        let ticks = State::ids().filter(|id| {
+            let node = state.node(*id);
+            node.life == Life::Running && !node.idle
+        });
+        found.extend(ticks.map(Action::Tick));
+        found.extend(self.fabric_actions(state));
+        found
+    }
+
     /// What can happen on one posting end; what comes first is what a calm fabric would do.
     pub(crate) fn pipe_actions(&self, state: &State, id: PipeId, found: &mut Vec<Action>) {
         let fabric = &state.fabric;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use self::actions::World;
 use self::search::{Outcome, Progress, search};
-use self::state::{Bounds, Start};
+use self::state::Bounds;
 use crate::invariants::Violation;
 
 /// How much a search may do.
@@ -98,12 +98,17 @@ pub fn rounds(
 
 /// Small spaces that together hold most of what can go wrong, the smallest first: for hunting bugs.
 pub fn hunts() -> Vec<Bounds> {
-    let small = Bounds { proposals: 1, candidates: 1, waits: 2, deviations: Some(1), ..Bounds::default() };
+    let small = Bounds { proposals: 1, candidates: 1, waits: 3, deviations: Some(1), ..Bounds::default() };
     vec![
+        // A take-over, with a crash or a stop.
         small,
+        // Two candidates at a time.
+        Bounds { proposals: 0, candidates: 2, faults: 0, waits: 4, deviations: Some(2), ..small },
+        // A leader whose way to a follower breaks.
         Bounds { proposals: 2, candidates: 0, faults: 0, breaks: 1, waits: 1, deviations: Some(2), ..small },
+        // The same, and then a take-over.
         Bounds { faults: 0, breaks: 1, waits: 3, ..small },
-        Bounds { start: Start::Formed, candidates: 2, faults: 0, waits: 4, ..small },
+        // All of it.
         Bounds { proposals: 2, candidates: 2, waits: 3, ..small },
     ]
 }

@@ -379,12 +379,8 @@ impl Search<'_> {
 
     /// All that can happen.
     fn everything(&self, state: &State) -> Vec<Offer> {
-        let mut found = Vec::new();
-        self.world.fault_actions(state, &mut found);
-        self.world.input_actions(state, &mut found);
-        found.extend(running(state).filter(|id| !state.node(*id).idle).map(Action::Tick));
-        found.extend(self.world.fabric_actions(state));
-        found.into_iter().map(|action| Offer { choice: Choice::Do(action), cost: 0, ready: None }).collect()
+        let choices = self.world.choices(state).into_iter();
+        choices.map(|action| Offer { choice: Choice::Do(action), cost: 0, ready: None }).collect()
     }
 
     /// What the fixed schedule does, and all that may happen instead. The last one is tried first.
@@ -468,8 +464,4 @@ fn touches(action: Action) -> [NodeId; 2] {
         | Action::Step(id) => [id.from, id.to],
         Action::LandLate(to, _) => [to, to],
     }
-}
-
-fn running(state: &State) -> impl Iterator<Item = NodeId> {
-    State::ids().filter(|id| state.node(*id).life == Life::Running)
 }
