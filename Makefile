@@ -6,13 +6,14 @@ SEEDS ?= 20000
 SECONDS ?= 60
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim planted fuzz acceptance bench doc setup
+.PHONY: help demo test lint no-std sim model planted fuzz acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
 	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
 	@echo 'make test         lints, the no_std proof, all tests, the planted bugs'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
+	@echo 'make model        every schedule of three replicas on a tiny fabric, within bounds (some minutes)'
 	@echo 'make planted      plants one bug after the other into the core and looks for each; ARGS="--bug NAME" for one'
 	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
@@ -44,6 +45,9 @@ no-std: setup
 
 sim: setup
 	$(CARGO) run --release --package ringleader-tests --bin sim -- --seeds $(SEEDS)
+
+model: setup
+	$(CARGO) run --release --package ringleader-tests --bin model -- $(ARGS)
 
 # Built like the tests, whose dependencies it shares.
 planted: setup

@@ -2,8 +2,12 @@
 //!
 //! A beat whose CRC fails is no beat; the last whole one stays. What a beat *means* is for acceptor, walker and detector.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, beat_line};
 use crate::layout::{BeatLine, Line, beat_flags, log};
 use crate::mem::{Area, Memory, acquire};
+#[cfg(feature = "model")]
+use crate::types::NodeId;
 use crate::types::{Instant, Promise};
 
 /// Words of a beat line, whatever they are.
@@ -79,4 +83,26 @@ pub(crate) fn is_yielding(raw: &RawBeat, promise: Promise) -> bool {
     BeatLine::open(raw).is_some_and(|beat| {
         beat.leader == promise.0 && beat.flags & beat_flags::YIELDING != 0 && promise != Promise::NONE
     })
+}
+
+#[cfg(feature = "model")]
+impl BeatWatch {
+    pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
+        // `whole` is what `raw` says.
+        let BeatWatch { raw, whole: _, moved_at, fresh } = self;
+        canonical_raw(raw, me, out);
+        out.moment_if_any(*moved_at);
+        out.plain(fresh);
+    }
+}
+
+/// Words of a beat line in the log area of `me`, whatever they are.
+#[cfg(feature = "model")]
+pub(crate) fn canonical_raw(raw: &RawBeat, me: NodeId, out: &mut impl Canonical) {
+    let line = BeatLine::open(raw);
+    out.plain(line.is_some());
+    match line {
+        Some(line) => beat_line(&line, me, out),
+        None => out.plain(raw),
+    }
 }

@@ -3,6 +3,8 @@
 //! A stopped leader's memory still answers and a dead one's does not, so what excuses is movement of `liveness`, never an
 //! answer. A READ that does not come back counts as a miss: nothing here waits for the transport.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::layout::progress_flags;
 use crate::link::Link;
 use crate::timing::Timing;
@@ -92,4 +94,23 @@ impl Detector {
 /// Which leader a detector of `node` should ask.
 pub(crate) fn leader_to_probe(node: NodeId, promise: Promise) -> Option<NodeId> {
     Some(promise.node()).filter(|leader| *leader != NodeId::NOBODY && *leader != node && leader.is_valid())
+}
+
+#[cfg(feature = "model")]
+impl Detector {
+    /// `leader`: whose beats are listened for.
+    pub(crate) fn canonical(&self, leader: NodeId, out: &mut impl Canonical) {
+        let Detector { state, heard_at, excuses } = *self;
+        match state {
+            State::Hearing => out.plain(0u8),
+            State::Quiet => out.plain(1u8),
+            State::Probing { since, baseline } => {
+                out.plain((2u8, baseline.is_some()));
+                out.mark(since);
+                out.count(Space::own(Counter::Liveness, leader), baseline.unwrap_or(0));
+            }
+        }
+        out.moment(heard_at);
+        out.plain(excuses);
+    }
 }

@@ -26,6 +26,12 @@ pub const fn max_payload(max_entry: u64) -> usize {
     (max_entry - HEADER_LEN - TAIL_LEN) as usize
 }
 
+/// The longest slot in a ring of `ring_len` bytes: an eighth of it, but one slot at least where a model's ring is tiny.
+pub const fn longest_slot(ring_len: u64) -> u64 {
+    let eighth = ring_len / 8;
+    if eighth < SLOT_ALIGN { SLOT_ALIGN } else { eighth }
+}
+
 /// What an entry is. Numbers that this version does not know are kept: such an entry is valid, and not applied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Kind(pub u8);
@@ -84,7 +90,7 @@ fn lap(position: Position) -> u32 {
 /// position any more. (No log ever gets there; a number in a damaged line may.)
 #[inline]
 fn fits(slot: u64, ring_len: u64, at: &LogPoint) -> bool {
-    slot <= ring_len / 8
+    slot <= longest_slot(ring_len)
         && (at.position.0 & (ring_len - 1)) + slot <= ring_len
         && at.position.0 <= u64::MAX - ring_len
 }

@@ -14,7 +14,7 @@ use crate::types::{Boot, NodeId};
 use crate::verb::{Class, RequestId, Verb};
 
 /// How far this node is with becoming a member.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 enum State {
     Fresh,
     /// Told to form; waiting until all are connected.
@@ -35,7 +35,7 @@ enum State {
 }
 
 /// A coordinator's wish that waits for its configuration block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Wish {
     from: NodeId,
     boot: Boot,
@@ -222,5 +222,14 @@ impl Forming {
             None => verdict::NOT_FRESH,
         };
         Some(Reply { to: from, boot: wish.boot, sequence: wish.sequence, verdict })
+    }
+}
+
+#[cfg(feature = "model")]
+impl Forming {
+    /// A group is formed once: its sequence numbers are as good as any.
+    pub(crate) fn canonical(&self, out: &mut impl crate::canonical::Canonical) {
+        let Forming { me: _, state, wish } = self;
+        out.plain((state, wish));
     }
 }

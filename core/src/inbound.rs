@@ -3,13 +3,15 @@
 //! Flags only ever add permission, fences only ever take it away, and nothing is armed before the peer's end is known closed:
 //! a former life's retransmission would be acknowledged without being carried out.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::layout::{RequestLine, qp};
 use crate::mark::{self, mark};
 use crate::planted::{self, Bug};
 use crate::types::{Boot, Epoch, Instant, NodeId};
 use crate::verb::{Class, Completion, RequestId, Status, Verb};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
     Closed,
     Arming,
@@ -246,6 +248,25 @@ impl Inbound {
                 Change::None
             }
             _ => Change::None,
+        }
+    }
+}
+
+#[cfg(feature = "model")]
+impl Inbound {
+    pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
+        let Inbound { peer, state, epoch, numbers, armed_for, peer_numbers, shown, wanted, retry_at } = *self;
+        let epochs = Space::new(Counter::Epoch, me, peer);
+        let ends = Space::new(Counter::End, peer, me);
+        out.plain((state, armed_for, wanted, shown.is_some()));
+        out.count(epochs, u64::from(epoch.0));
+        out.count(Space::new(Counter::Armed, me, peer), numbers);
+        out.count(ends, peer_numbers);
+        out.moment(retry_at);
+        if let Some(Shown { boot, ready, epoch, numbers }) = shown {
+            out.plain((boot, ready));
+            out.count(epochs, u64::from(epoch.0));
+            out.count(ends, numbers);
         }
     }
 }

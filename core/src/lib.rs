@@ -10,6 +10,8 @@ extern crate std;
 
 mod acceptor;
 mod beat;
+#[cfg(feature = "model")]
+pub mod canonical;
 pub mod crc;
 mod detector;
 pub mod entry;

@@ -2,6 +2,8 @@
 //!
 //! A link says who is at the other end (boot, incarnation) and nothing about whether it is alive: that is for the detector.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::layout::{Header, LAYOUT_VERSION, Line, MAGIC, control, staging};
 use crate::mem::{Area, Memory};
 use crate::types::{Boot, Epoch, Incarnation, Instant, NodeId};
@@ -10,7 +12,7 @@ use crate::verb::{Class, Completion, RequestId, Status, Verb};
 /// Back-off doubles up to so many times the first wait.
 const MAX_BACKOFF: u64 = 16;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
     Down,
     Connecting,
@@ -19,7 +21,7 @@ enum State {
 }
 
 /// Who is at the other end.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub(crate) struct Peer {
     pub(crate) boot: Boot,
     pub(crate) incarnation: Incarnation,
@@ -183,5 +185,16 @@ impl Link {
     pub(crate) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
         let limit = limit.saturating_mul(self.backoff.min(4));
         matches!(self.state, State::Connecting | State::Checking { .. }) && now.since(self.since) > limit
+    }
+}
+
+#[cfg(feature = "model")]
+impl Link {
+    pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
+        let Link { node, state, connection, since, retry_at, backoff, peer, numbers } = *self;
+        out.plain((state, connection, backoff, peer));
+        out.moment(since);
+        out.moment(retry_at);
+        out.count(Space::new(Counter::End, me, node), numbers);
     }
 }

@@ -3,6 +3,8 @@
 //! Lines are states, not queues: an [`Outbox`] makes the peer's copy of a line equal to the newest one, however many
 //! changes lie between, and an [`Inbox`] hands out a line when it differs from the one seen last.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Space};
 use crate::layout::Line;
 use crate::mem::{Area, Memory};
 use crate::types::{Epoch, Instant, NodeId};
@@ -138,6 +140,36 @@ impl Inbox {
             control.store(offset + word * 8, 0);
         }
         self.seen = 0;
+    }
+}
+
+#[cfg(feature = "model")]
+impl<L> Outbox<L> {
+    /// `versions` counts the versions of its line.
+    pub(crate) fn canonical<C: Canonical>(
+        &self,
+        versions: Space,
+        line: impl FnOnce(&L, &mut C),
+        out: &mut C,
+    ) {
+        let Outbox { line: to_say, version, dirty, flight, posted_at } = self;
+        line(to_say, out);
+        out.plain((dirty, flight.is_some()));
+        out.count(versions, u64::from(*version));
+        if let Some((number, posted_at)) = *flight {
+            out.count(versions, u64::from(number));
+            out.moment(posted_at);
+        }
+        out.moment(*posted_at);
+    }
+}
+
+#[cfg(feature = "model")]
+impl Inbox {
+    /// The last word of a line is its version and a CRC that follows from the rest.
+    pub(crate) fn canonical(&self, versions: Space, out: &mut impl Canonical) {
+        let Inbox { seen } = self;
+        out.count(versions, seen & u64::from(u32::MAX));
     }
 }
 

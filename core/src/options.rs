@@ -67,16 +67,21 @@ impl Options {
 
     /// Who a replica with these options is, if there can be one.
     pub(crate) fn check(&self) -> Result<Identity, OptionsError> {
+        self.check_above(MIN_RING_LEN)
+    }
+
+    /// The same for rings that are `min_ring_len` long at least.
+    pub(crate) fn check_above(&self, min_ring_len: u64) -> Result<Identity, OptionsError> {
         let Options { node, ring_len, max_entry, incarnation, boot, .. } = *self;
         if !node.is_valid() || self.peers[node.slot()] || self.peers[0] {
             return Err(OptionsError::Node);
         }
-        if !ring_len.is_power_of_two() || !(MIN_RING_LEN..=MAX_RING_LEN).contains(&ring_len) {
+        if !ring_len.is_power_of_two() || !(min_ring_len..=MAX_RING_LEN).contains(&ring_len) {
             return Err(OptionsError::RingLen);
         }
         if !max_entry.is_multiple_of(entry::SLOT_ALIGN)
             || max_entry < entry::SLOT_ALIGN
-            || max_entry > ring_len / 8
+            || max_entry > entry::longest_slot(ring_len)
         {
             return Err(OptionsError::MaxEntry);
         }

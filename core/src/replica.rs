@@ -3,6 +3,8 @@
 //! Nothing is decided here. A DPU runs the acceptor and its detector alone, its host the rest.
 
 use crate::acceptor::{Acceptor, Surroundings};
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::entry::{self, Kind, max_payload, peek, slot_len};
 use crate::event::{Event, Events};
 use crate::forming::Forming;
@@ -183,6 +185,15 @@ impl<M: Memory> Replica<M> {
     /// A node that belongs to no group yet. All areas are zero; the header is written now.
     pub fn new(options: Options, areas: Areas<M>, now: Instant) -> Result<Replica<M>, OptionsError> {
         let me = options.check()?;
+        Replica::start(me, options, areas, now)
+    }
+
+    fn start(
+        me: Identity,
+        options: Options,
+        areas: Areas<M>,
+        now: Instant,
+    ) -> Result<Replica<M>, OptionsError> {
         let Options { peers, timing, quorum, own_copy, seed, .. } = options;
         let ring_len = me.ring_len;
         if areas.control.len() != control::LEN
@@ -519,7 +530,7 @@ impl<M: Memory> Replica<M> {
         if let Some(beat) = self.acceptor.beat().filter(|beat| beat.leader == self.acceptor.promise().0) {
             high = high.max(Position(beat.matched));
         }
-        let inflight = u64::from(self.timing.inflight).min(self.me.ring_len / 8);
+        let inflight = u64::from(self.timing.inflight).min(entry::longest_slot(self.me.ring_len));
         let above = if planted::is(Bug::BaseFromEnd) { 0 } else { inflight + self.me.max_entry };
         let base = (high.0.saturating_add(above)).saturating_sub(self.me.ring_len);
         self.base = self.base.max(Position(base));
@@ -680,5 +691,53 @@ impl<M: Memory> Replica<M> {
             base: self.base,
             followers,
         }
+    }
+}
+
+#[cfg(feature = "model")]
+impl<M: Memory> Replica<M> {
+    /// A replica whose ring may be of any power of two from four slots on, for a model.
+    pub fn tiny(options: Options, areas: Areas<M>, now: Instant) -> Result<Replica<M>, OptionsError> {
+        let me = options.check_above(4 * entry::SLOT_ALIGN)?;
+        Replica::start(me, options, areas, now)
+    }
+
+    /// The state in canonical form; all events have been asked for. The memory is not part of it.
+    pub fn canonical<C: Canonical>(&self, out: &mut C) {
+        let Replica {
+            me,
+            timing: _,
+            peers: _,
+            areas: _,
+            now,
+            links,
+            watches,
+            requests,
+            answers,
+            acceptor,
+            proposer,
+            forming,
+            configuration,
+            applied,
+            base,
+            stuck,
+            control_due,
+            forgetful,
+            events: _,
+        } = self;
+        let me = me.node;
+        out.now(*now);
+        links.canonical(out, |_, link, out| link.canonical(me, out));
+        watches.canonical(out, |node, watch, out| watch.canonical(me, node, out));
+        requests.canonical(out, |node, inbox, out| {
+            inbox.canonical(Space::new(Counter::Request, node, me), out);
+        });
+        answers.canonical(out, |node, inbox, out| {
+            inbox.canonical(Space::new(Counter::Answer, node, me), out);
+        });
+        acceptor.canonical(out);
+        proposer.canonical(out);
+        forming.canonical(out);
+        out.plain((configuration, applied, base, stuck, control_due, forgetful));
     }
 }

@@ -46,3 +46,19 @@ impl<T> IndexMut<NodeId> for Table<T> {
         &mut self.0[node.slot()]
     }
 }
+
+#[cfg(feature = "model")]
+impl<T> Table<T> {
+    /// The canonical form of each row.
+    pub(crate) fn canonical<C: crate::canonical::Canonical>(
+        &self,
+        out: &mut C,
+        mut row: impl FnMut(NodeId, &T, &mut C),
+    ) {
+        for (node, value) in self.entries() {
+            if out.knows(node) {
+                row(node, value, out);
+            }
+        }
+    }
+}

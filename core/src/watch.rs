@@ -2,6 +2,8 @@
 //!
 //! One READ is under way at a time; who wants a fresh reading says so, and compares times.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space, progress_line};
 use crate::layout::{Line, ProgressLine, control, staging};
 use crate::link::Link;
 use crate::mem::{Area, Memory};
@@ -113,6 +115,26 @@ impl Watch {
             self.line = Some(line);
             self.read_at = posted;
         }
+    }
+}
+
+#[cfg(feature = "model")]
+impl Watch {
+    pub(crate) fn canonical(&self, me: NodeId, peer: NodeId, out: &mut impl Canonical) {
+        let Watch { line, wanted, number, flight, asked_at, read_at, moved_at } = self;
+        let readings = Space::new(Counter::Reading, me, peer);
+        out.plain((line.is_some(), wanted, flight.is_some()));
+        if let Some(line) = line {
+            progress_line(line, peer, out);
+        }
+        out.count(readings, u64::from(*number));
+        if let Some((number, posted_at)) = *flight {
+            out.count(readings, u64::from(number));
+            out.moment(posted_at);
+        }
+        out.moment_if_any(*asked_at);
+        out.moment(*read_at);
+        out.moment_if_any(*moved_at);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod directed;
 pub mod fabric;
 pub mod history;
 pub mod invariants;
+pub mod model;
 mod recover;
 pub mod rng;
 pub mod run;

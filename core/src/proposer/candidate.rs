@@ -3,6 +3,8 @@
 //! Looking and ranking are READs only: a pre-vote wakes nobody and changes nothing anywhere. Until there is a majority nothing
 //! is written into any log area.
 
+#[cfg(feature = "model")]
+use crate::canonical::Canonical;
 use crate::event::Event;
 use crate::layout::{progress_flags, verdict};
 use crate::mark::{self, mark};
@@ -264,5 +266,30 @@ impl Proposer {
     /// Whether that node's vote counts, in the life that is connected now (one that is not connected counts for nothing).
     pub(crate) fn is_voter<M: Memory>(&self, on: &Work<M>, node: NodeId) -> bool {
         on.configuration.is_voter(node) && on.configuration.names(node, on.links[node].peer().incarnation)
+    }
+}
+
+#[cfg(feature = "model")]
+impl Election {
+    pub(crate) fn canonical(&self, out: &mut impl Canonical) {
+        match *self {
+            Election::Idle => out.plain(0u8),
+            Election::Looking { since } => {
+                out.plain(1u8);
+                out.mark(since);
+            }
+            Election::Waiting { until } => {
+                out.plain(2u8);
+                out.moment(until);
+            }
+            Election::OwnVote { term, deadline } => {
+                out.plain((3u8, term));
+                out.moment(deadline);
+            }
+            Election::Votes { term, deadline, last } => {
+                out.plain((4u8, term, last));
+                out.moment(deadline);
+            }
+        }
     }
 }

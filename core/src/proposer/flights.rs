@@ -2,6 +2,8 @@
 //!
 //! A ring of fixed size, because every proposal goes through it.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Space};
 use crate::types::{Instant, Position};
 
 /// WRITEs under way to one follower, entries and beats. A power of two.
@@ -15,7 +17,7 @@ pub(crate) struct Flight {
     pub(crate) what: What,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum What {
     /// Bytes from `start` on; when they are there everything before `end` is (a gap behind a pad is skipped).
     Entries {
@@ -89,6 +91,20 @@ impl Flights {
             What::Entries { start, .. } => Some(start),
             What::Beat => None,
         })
+    }
+}
+
+#[cfg(feature = "model")]
+impl Flights {
+    /// What is under way; how much ever was does not matter.
+    pub(crate) fn canonical(&self, numbers: Space, out: &mut impl Canonical) {
+        out.plain(self.len());
+        for step in 0..self.len() {
+            let Flight { number, posted_at, what } = self.ring[self.landed.wrapping_add(step) % MAX_FLIGHTS];
+            out.count(numbers, u64::from(number));
+            out.moment(posted_at);
+            out.plain(what);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Leading: taking over, committing, beating, giving up (protocol.md 8).
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::entry::{Kind, peek};
 use crate::event::{Event, GiveUp};
 use crate::layout::{BeatLine, LeaderLine, Line, beat_flags, control};
@@ -355,5 +357,36 @@ impl Proposer {
         if self.lead.campaign && followed && own {
             self.start_campaign(on, mark::Candidate::StandsAgain);
         }
+    }
+}
+
+#[cfg(feature = "model")]
+impl Leadership {
+    pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
+        let Leadership {
+            term,
+            elected_at,
+            drained,
+            started,
+            own_start,
+            end,
+            low,
+            gap,
+            first_end,
+            committed,
+            reported,
+            limit,
+            beat_counter,
+            beat_at,
+            line_version: _,
+            until,
+            campaign,
+        } = self;
+        out.plain((term, drained, started, own_start, end, low, gap, first_end));
+        out.plain((committed, reported, limit, campaign));
+        out.moment(*elected_at);
+        out.count(Space::own(Counter::Beat, me), *beat_counter);
+        out.moment(*beat_at);
+        out.moment(*until);
     }
 }

@@ -16,6 +16,8 @@ pub use peer::FollowerState;
 use peer::Peer;
 
 use crate::acceptor::{Acceptor, Surroundings};
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::event::{Event, Events, GiveUp};
 use crate::layout;
 use crate::layout::{AnswerLine, request_kind};
@@ -33,7 +35,7 @@ use crate::verb::{Class, Completion, Status, Verb};
 use crate::watch::Watch;
 
 /// What a node does in its group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Follows, or waits for somebody to follow.
     Follower,
@@ -331,5 +333,40 @@ impl Proposer {
 
     fn report(&mut self, on: &mut Events, event: Event) {
         on.push(event);
+    }
+}
+
+#[cfg(feature = "model")]
+impl Proposer {
+    pub(crate) fn canonical(&self, out: &mut impl Canonical) {
+        let Proposer {
+            me,
+            timing: _,
+            quorum: _,
+            own_copy: _,
+            role,
+            peers,
+            sequence,
+            rng,
+            max_promise,
+            respected,
+            was_older,
+            rest_until,
+            election,
+            lead,
+        } = self;
+        out.plain((role, rng, max_promise, was_older, respected.map(|(promise, _)| promise)));
+        out.moment_if_any(respected.map(|(_, until)| until));
+        out.count(Space::own(Counter::Sequence, me.node), *sequence);
+        out.moment(*rest_until);
+        election.canonical(out);
+        let leads = matches!(role, Role::Leader | Role::Yielding);
+        if leads {
+            lead.canonical(me.node, out);
+        } else {
+            // All that the next leadership takes over.
+            out.count(Space::own(Counter::Beat, me.node), lead.beat_counter);
+        }
+        peers.canonical(out, |node, peer, out| peer.canonical(me.node, node, leads, out));
     }
 }

@@ -3,11 +3,13 @@
 //! It belongs to the node, not to its leadership: both ends are kept armed and ready at all times, so that a new leader only
 //! needs a flag to be set. After any error it is closed unasked, and what was outstanding is drained before that is shown.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space};
 use crate::layout::{AnswerLine, qp};
 use crate::types::{Boot, Epoch, Instant, NodeId};
 use crate::verb::{Class, Completion, RequestId, Status, Verb};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
     Closed,
     Opening,
@@ -150,5 +152,19 @@ impl Outbound {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(feature = "model")]
+impl Outbound {
+    pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
+        let Outbound { peer, state, epoch, boot, closed, numbers, peer_numbers, wanted, retry_at } = *self;
+        let epochs = Space::new(Counter::Epoch, peer, me);
+        out.plain((state, boot, wanted));
+        out.count(epochs, u64::from(epoch.0));
+        out.count(epochs, u64::from(closed.0));
+        out.count(Space::new(Counter::End, me, peer), numbers);
+        out.count(Space::new(Counter::Armed, peer, me), peer_numbers);
+        out.moment(retry_at);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The own node is one of these too.
 
+#[cfg(feature = "model")]
+use crate::canonical::{Canonical, Counter, Space, answer_line, request_line};
 use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
 use crate::mailbox::Outbox;
 use crate::mark;
@@ -11,7 +13,7 @@ use crate::request::Answer;
 use crate::types::{Instant, LogPoint, NodeId, Position, Term};
 
 /// What a leader does with a follower.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FollowerState {
     /// Not connected, or not a member in this incarnation.
     Down,
@@ -199,5 +201,67 @@ impl Peer {
     pub(crate) fn drained(&mut self) {
         self.flights.clear();
         self.beat_flying = false;
+    }
+}
+
+#[cfg(feature = "model")]
+impl Peer {
+    /// `me` sees `node` like this. While it does not lead, what it knew of its followers is of no account.
+    pub(crate) fn canonical<C: Canonical>(&self, me: NodeId, node: NodeId, leads: bool, out: &mut C) {
+        let Peer {
+            outbound,
+            outbox,
+            kind,
+            term,
+            last,
+            hash,
+            asked,
+            asked_at,
+            heard_at,
+            formed,
+            line,
+            state,
+            walk,
+            start,
+            sent,
+            matched,
+            applied,
+            flights,
+            holds_since,
+            number,
+            beat_due,
+            beat_flying,
+            beat_version,
+            beaten,
+            beat_done,
+            broken_at,
+        } = self;
+        outbound.canonical(me, out);
+        outbox.canonical(
+            Space::new(Counter::Request, me, node),
+            |line, out: &mut C| request_line(line, me, node, out),
+            out,
+        );
+        out.plain((kind, term, last, hash, formed, state));
+        out.count(Space::own(Counter::Sequence, me), *asked);
+        out.moment(*asked_at);
+        out.moment(*heard_at);
+        out.plain(line.is_some());
+        if let Some(line) = line {
+            // Which version said it does not matter any more.
+            answer_line(&AnswerLine { version: 0, ..*line }, node, me, out);
+        }
+        flights.canonical(Space::new(Counter::Write, me, node), out);
+        out.count(Space::new(Counter::Write, me, node), u64::from(*number));
+        out.plain(beat_flying);
+        out.count(Space::new(Counter::BeatLine, me, node), u64::from(*beat_version));
+        if leads {
+            out.plain((walk, start, sent, matched, applied, beat_due, beaten));
+            out.moment_if_any(*holds_since);
+            out.moment_if_any(*beat_done);
+        }
+        if *state == FollowerState::Broken {
+            out.mark(*broken_at);
+        }
     }
 }

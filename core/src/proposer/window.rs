@@ -3,7 +3,7 @@
 //! A follower's next WRITE is worked out of the state when it is asked for: batches form by themselves, and there is no queue
 //! that could overflow.
 
-use crate::entry::{self, Kind, slot_len};
+use crate::entry::{self, Kind, longest_slot, slot_len};
 use crate::layout::{Line, log, staging};
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
@@ -158,7 +158,7 @@ impl Proposer {
             return None;
         }
         let start = peer.sent;
-        let mut to = end.0.min(start.0 + u64::from(self.timing.max_write).min(ring_len / 8));
+        let mut to = end.0.min(start.0 + u64::from(self.timing.max_write).min(longest_slot(ring_len)));
         // Up to the end of the lap, where the last pad of a lap ends it early.
         let lap_end = (start.0 | (ring_len - 1)) + 1;
         let stop = gap.map_or(
@@ -173,7 +173,7 @@ impl Proposer {
         let reserve = if planted::is(Bug::RingWithoutReserve) { 0 } else { self.me.max_entry };
         let room = (brim - reserve).max(self.lead.first_end.0.min(brim));
         let room = if planted::is(Bug::FollowerSlotReused) { u64::MAX } else { room };
-        let window = peer.matched.0 + u64::from(self.timing.inflight).min(ring_len / 8);
+        let window = peer.matched.0 + u64::from(self.timing.inflight).min(longest_slot(ring_len));
         to = to.min(room).min(window);
         if to <= start.0 {
             if room < end.0 {
