@@ -644,6 +644,7 @@ impl Acceptor {
             me,
             timing: _,
             promise,
+            promised_to,
             writer,
             grant_due,
             operation,
@@ -663,7 +664,7 @@ impl Acceptor {
             progress_at,
         } = self;
         let me = me.node;
-        out.plain((promise, writer, grant_due, walker));
+        out.plain((promise, promised_to, writer, grant_due, walker));
         match *operation {
             Operation::Idle => out.plain(0u8),
             Operation::Fencing { request, judged, since } => {

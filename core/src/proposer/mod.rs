@@ -349,14 +349,14 @@ impl Proposer {
             sequence,
             rng,
             max_promise,
-            respected,
+            respected_until,
             was_older,
             rest_until,
             election,
             lead,
         } = self;
-        out.plain((role, rng, max_promise, was_older, respected.map(|(promise, _)| promise)));
-        out.moment_if_any(respected.map(|(_, until)| until));
+        out.plain((role, rng, max_promise, was_older));
+        out.moment(*respected_until);
         out.count(Space::own(Counter::Sequence, me.node), *sequence);
         out.moment(*rest_until);
         election.canonical(out);
