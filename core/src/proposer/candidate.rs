@@ -153,13 +153,13 @@ impl Proposer {
 
     /// Asks the own acceptor for its vote in a term never used before.
     pub(crate) fn start_campaign<M: Memory>(&mut self, on: &mut Work<M>, why: mark::Candidate) {
-        self.see_promise(on.now, on.acceptor.promise());
+        self.see_promise(on.acceptor.promise());
         if self.max_promise.term() >= Term::MAX {
             // 2^56 terms: only a damaged line can have brought us here.
             return self.turn(Election::Idle, mark::Candidate::Exhausted);
         }
         let term = self.max_promise.term().next();
-        self.see_promise(on.now, Promise::new(term, self.me.node));
+        self.see_promise(Promise::new(term, self.me.node));
         self.role = Role::Candidate;
         self.was_older = false;
         on.events.push(Event::Campaign { term });
@@ -225,7 +225,7 @@ impl Proposer {
                 verdict::GRANTED if line.promise == Promise::new(term, self.me.node).0 => votes += 1,
                 verdict::BEHIND => {
                     let promise = Promise(line.promise);
-                    self.see_promise(on.now, promise);
+                    self.respect_promise(on.now, promise);
                     return self.end_campaign(on, mark::Candidate::Behind);
                 }
                 verdict::OLDER => {

@@ -136,9 +136,14 @@ impl Proposer {
         self.sequence
     }
 
-    /// A promise of anybody. One that is higher than all before may have a leader who has not been heard of yet: it is waited
-    /// for, and from now on, so that a candidate whom nobody elects and who stands again and again cannot hold up the others.
-    fn see_promise(&mut self, now: Instant, promise: Promise) {
+    fn see_promise(&mut self, promise: Promise) {
+        self.max_promise = self.max_promise.max(promise);
+    }
+
+    /// A promise of somebody else. One that is higher than all before may have a leader who has not been heard of yet: it is
+    /// waited for, and from now on, so that a candidate whom nobody elects and who stands again and again cannot hold up
+    /// the others.
+    fn respect_promise(&mut self, now: Instant, promise: Promise) {
         if promise > self.max_promise {
             self.max_promise = promise;
             self.respected_until = now.after(self.timing.suspect_after_ns);
@@ -181,7 +186,7 @@ impl Proposer {
     /// Somebody's promise was seen, in a line or an answer.
     pub(crate) fn handle_promise<M: Memory>(&mut self, on: &mut Work<M>, promise: Promise, of: NodeId) {
         if on.configuration.names(of, on.links[of].peer().incarnation) {
-            self.see_promise(on.now, promise);
+            self.respect_promise(on.now, promise);
             if self.role == Role::Leader && promise.term() > self.lead.term {
                 self.give_up(on, GiveUp::HigherPromise);
             }
@@ -271,7 +276,7 @@ impl Proposer {
             }
             _ => {}
         }
-        self.see_promise(on.now, promise);
+        self.see_promise(promise);
     }
 
     fn is_outvoted(&self, promise: Promise) -> bool {
