@@ -110,7 +110,7 @@ fn changed(u: &mut Unstructured<'_>, log: &Area<Words>, ring_len: u64, at: &LogP
     }
     let is_whole = before == bytes_of(log, start, written.slot);
     let judged = check(u, log, ring_len, &at)?;
-    assert_eq!(judged, (before == after).then_some(written), "{at:?} of {len} bytes");
+    assert_eq!(judged, is_whole.then_some(written), "{at:?} of {len} bytes");
     Ok(())
 }
 
