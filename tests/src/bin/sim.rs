@@ -1,7 +1,7 @@
 //! `sim`: runs seeds of the simulator on all cores, or replays one with its story.
 //!
 //! Exit status: 0 when nothing was found, 1 when something happened that must not, 2 when something did not happen in time,
-//! 130 when it was interrupted before either.
+//! 130 when it was interrupted before either, 64 when it was called wrongly.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +14,9 @@ use ringleader_tests::run::{Outcome, quiet_panics};
 use ringleader_tests::seed::Scheme;
 use ringleader_tests::summary::Sum;
 use signal_hook::consts::SIGINT;
+
+/// `EX_USAGE` of sysexits.h.
+const WRONG_CALL: u8 = 64;
 
 /// Runs production replicas on simulated one-sided memory, under faults drawn from seeds.
 #[derive(Parser)]
@@ -58,12 +61,19 @@ impl Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Where it cannot be said there is nobody to tell. Not clap's own status: 2 has a meaning here.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { WRONG_CALL } else { 0 });
+        }
+    };
     if let Some(name) = &args.schedule
         && Scheme::named(name, None).is_none()
     {
         eprintln!("sim: there is no schedule {name}; there are swarm, base{}", names());
-        return ExitCode::from(64);
+        return ExitCode::from(WRONG_CALL);
     }
     quiet_panics();
     match args.seed {
