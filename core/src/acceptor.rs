@@ -59,6 +59,8 @@ pub(crate) struct Acceptor {
     me: Identity,
     timing: Timing,
     promise: Promise,
+    /// The life of its holder that asked for it: no other is let write.
+    promised_to: Boot,
     /// Who may write the log area now.
     writer: NodeId,
     /// The promise was given and its holder has not got its grant yet.
@@ -96,6 +98,7 @@ impl Acceptor {
             me,
             timing,
             promise: Promise::NONE,
+            promised_to: Boot(0),
             writer: NodeId::NOBODY,
             grant_due: false,
             operation: Operation::Idle,
@@ -248,7 +251,7 @@ impl Acceptor {
                 }
                 if planted::is(Bug::VoteWaitsForArming)
                     && request.from != self.me.node
-                    && !self.inbound[request.from].can_grant()
+                    && !self.inbound[request.from].can_grant(request.boot)
                     && !self.inbound[request.from].is_granted()
                 {
                     return;
@@ -369,12 +372,13 @@ impl Acceptor {
             self.promise = request.promise();
             on.events.push(Event::Promised { promise: self.promise });
         }
+        self.promised_to = request.boot;
         self.granted_at = Some(on.now);
         self.detector.handle_heard(on.now);
         self.grant_due = true;
         mark(match request.from == self.me.node {
             true => mark::Acceptor::GrantedOwn,
-            false if self.inbound[request.from].can_grant() => mark::Acceptor::PromisedArmed,
+            false if self.inbound[request.from].can_grant(request.boot) => mark::Acceptor::PromisedArmed,
             false => mark::Acceptor::PromisedUnarmed,
         });
         self.publish(on);
@@ -511,7 +515,7 @@ impl Acceptor {
     /// Arming is apart from granting: a vote counts at once, and write permission follows when both ends are up.
     fn grant_when_armed(&mut self) {
         let holder = self.promise.node();
-        if self.grant_due && holder != self.me.node && self.inbound[holder].can_grant() {
+        if self.grant_due && holder != self.me.node && self.inbound[holder].can_grant(self.promised_to) {
             // The former writer was fenced before the promise was given.
             assert!(self.inbound.iter().all(|inbound| !inbound.may_write()), "one writer at the most");
             self.inbound[holder].grant();
@@ -640,6 +644,7 @@ impl Acceptor {
             me,
             timing: _,
             promise,
+            promised_to,
             writer,
             grant_due,
             operation,
@@ -659,7 +664,7 @@ impl Acceptor {
             progress_at,
         } = self;
         let me = me.node;
-        out.plain((promise, writer, grant_due, walker));
+        out.plain((promise, promised_to, writer, grant_due, walker));
         match *operation {
             Operation::Idle => out.plain(0u8),
             Operation::Fencing { request, judged, since } => {

@@ -77,6 +77,8 @@ pub enum End {
     Lap,
     /// The tail's chain is not that of these bytes after the entry before.
     Chain,
+    /// Something stands between payload and tail: not all words of the slot have landed.
+    Padding,
 }
 
 /// Low 32 bits of the number of 64-byte slots before `position`.
@@ -173,16 +175,24 @@ pub fn judge<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<
         return Err(End::Nothing);
     }
     let (header, tail, slot) = header_and_tail(area, ring_len, at)?;
-    let chain = chain_of_live(area, start, at.chain, &header);
+    let (chain, last) = chain_of_live(area, start, at.chain, &header);
     if tail as u32 != chain && !planted::is(Bug::CrcNotChecked) {
         return Err(End::Chain);
+    }
+    // The chain does not cover it, and words land in any order: an entry that lacks a zero here would count, and stay
+    // different from the same entry elsewhere.
+    let padding = start + HEADER_LEN + u64::from(header.len()).next_multiple_of(8);
+    if last >> (header.len() % 8 * 8) != 0
+        || (padding..start + slot - TAIL_LEN).step_by(8).any(|at| area.load(at) != 0)
+    {
+        return Err(End::Padding);
     }
     Ok(header.valid(slot, chain, ring_len, at))
 }
 
 /// The entry at `at` by its header and tail alone: for bytes that were judged before and are final since.
 ///
-/// Checks all that `judge` checks but the chain, so that bytes which changed after all end in `Err`, never outside the
+/// Checks all that `judge` checks but chain and padding, so that bytes which changed after all end in `Err`, never outside the
 /// ring.
 #[inline]
 pub fn peek<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<Valid, End> {
@@ -213,8 +223,9 @@ fn header_and_tail<M: Memory>(
     Ok((header, tail, slot))
 }
 
-/// The chain over a header that was read and a payload that is read now, piece by piece.
-fn chain_of_live<M: Memory>(area: &Area<M>, start: u64, seed: Chain, header: &Header) -> u32 {
+/// The chain over a header that was read and a payload that is read now, piece by piece; and the payload's last word when
+/// it has room for more, which must be padding.
+fn chain_of_live<M: Memory>(area: &Area<M>, start: u64, seed: Chain, header: &Header) -> (u32, u64) {
     let mut buffer = [0u64; 64];
     buffer[..4].copy_from_slice(&header.0);
     let mut chain = seed.0;
@@ -228,10 +239,11 @@ fn chain_of_live<M: Memory>(area: &Area<M>, start: u64, seed: Chain, header: &He
         chain = crc::append(chain, &zerocopy::IntoBytes::as_bytes(&buffer[..])[..filled * 8 + bytes]);
         at += words as u64 * 8;
         left -= bytes;
-        filled = 0;
         if left == 0 {
-            return chain;
+            let is_whole = header.len().is_multiple_of(8);
+            return (chain, if is_whole { 0 } else { buffer[filled + words - 1] });
         }
+        filled = 0;
     }
 }
 
@@ -340,7 +352,7 @@ mod tests {
     fn judge_as_a_table() {
         let at = point(7, 4, RING * 3 + 128);
         type Break = fn(&Area<Vec<AtomicU64>>, u64);
-        let rows: [(&str, Break, Result<(), End>); 14] = [
+        let rows: [(&str, Break, Result<(), End>); 16] = [
             ("as written", |_, _| {}, Ok(())),
             ("index 0", |a, o| a.store(o, 0), Err(End::Nothing)),
             ("index before", |a, o| a.store(o, 7), Err(End::Nothing)),
@@ -355,10 +367,12 @@ mod tests {
             ("tail not there yet", |a, o| a.store(o + 120, 0), Err(End::Lap)),
             ("payload differs", |a, o| a.store(o + 40, 1), Err(End::Chain)),
             ("kind differs", |a, o| a.store(o + 24, a.load(o + 24) ^ 1 << 32), Err(End::Chain)),
+            ("a word of another lap before the tail", |a, o| a.store(o + 112, 1), Err(End::Padding)),
+            ("and behind the payload", |a, o| a.store(o + 88, a.load(o + 88) | 1 << 63), Err(End::Padding)),
         ];
         for (name, break_it, expected) in rows {
             let area = area();
-            write(&area, RING, &at, Term(4), Position(RING * 3 + 128), Kind::PAYLOAD, &[5; 64]);
+            write(&area, RING, &at, Term(4), Position(RING * 3 + 128), Kind::PAYLOAD, &[5; 62]);
             break_it(&area, offset(RING, at.position));
             assert_eq!(judge(&area, RING, &at).map(|_| ()), expected, "{name}");
         }
@@ -374,9 +388,27 @@ mod tests {
             let word = log::RING + bit / 64 * 8;
             let before = area.load(word);
             area.store(word, before ^ 1 << (bit % 64));
-            let padding = (72 * 8..120 * 8).contains(&bit);
-            assert_eq!(judge(&area, RING, &at).is_ok(), padding, "bit {bit}");
+            let end = judge(&area, RING, &at).expect_err("a flipped bit");
+            assert_eq!(end == End::Padding, (72 * 8..120 * 8).contains(&bit), "bit {bit}");
             area.store(word, before);
+        }
+    }
+
+    /// For all lengths, also those that end within a word.
+    #[test]
+    fn every_byte_between_payload_and_tail_must_be_zero() {
+        for len in 0..130 {
+            let area = area();
+            let at = point(7, 4, 0);
+            write(&area, RING, &at, Term(4), Position(0), Kind::PAYLOAD, &[9; 130][..len]);
+            for byte in HEADER_LEN + len as u64..slot_len(len) - TAIL_LEN {
+                let word = log::RING + byte / 8 * 8;
+                let before = area.load(word);
+                area.store(word, before | 1 << (byte % 8 * 8));
+                assert_eq!(judge(&area, RING, &at), Err(End::Padding), "byte {byte} of a payload of {len}");
+                area.store(word, before);
+            }
+            assert!(judge(&area, RING, &at).is_ok());
         }
     }
 

@@ -106,9 +106,10 @@ impl Inbound {
         matches!(self.state, State::Granting | State::Granted | State::Fencing { permitted: true })
     }
 
-    /// Armed, and the peer's end is up: one flag away from writing.
-    pub(crate) fn can_grant(&self) -> bool {
+    /// Armed for that life of the peer, and its end is up: one flag away from writing.
+    pub(crate) fn can_grant(&self, boot: Boot) -> bool {
         self.state == State::Armed
+            && self.armed_for == boot
             && self
                 .shown
                 .is_some_and(|shown| shown.ready && shown.epoch == self.epoch && shown.boot == self.armed_for)
@@ -297,9 +298,10 @@ mod tests {
         assert_eq!((inbound.shown_state(), inbound.shown_epoch()), (qp::FENCED, Epoch(0)));
         assert_eq!(end(&mut inbound, Class::Arm, Status::Success), Change::Shown);
         assert_eq!((inbound.shown_state(), inbound.shown_epoch()), (qp::ARMED, Epoch(1)));
-        assert!(!inbound.can_grant(), "the peer's end is not up");
+        assert!(!inbound.can_grant(BOOT), "the peer's end is not up");
         inbound.handle_line(&line(qp::READY, 1));
-        assert!(inbound.can_grant());
+        assert!(inbound.can_grant(BOOT));
+        assert!(!inbound.can_grant(Boot(BOOT.0 + 1)), "another life of it was promised to");
         inbound.grant();
         assert!(inbound.may_write(), "from the moment the flag may be set");
         assert_eq!(end(&mut inbound, Class::Grant, Status::Success), Change::Granted);

@@ -63,6 +63,8 @@ bugs! {
     CommitOlderTerms = "commit-older-terms",
     /// A beat carries the leader's commit to a follower that does not have all of it (8, Commit).
     BeatCommitAboveMatched = "beat-commit-above-matched",
+    /// A leader that gave up tells its followers what its successor has committed (8, Commit).
+    YieldingBeatTellsAnchor = "yielding-beat-tells-anchor",
     /// An entry's CRC does not go on from the one before (3).
     CrcNotChained = "crc-not-chained",
     /// An entry is taken for valid by its header and its lap, whatever its CRC (3, judge).

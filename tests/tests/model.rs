@@ -69,7 +69,7 @@ fn states_that_are_one_have_the_same_futures() {
     let first = world.first_state().expect("the fixed schedule breaks nothing");
     let mut seen: HashMap<u128, State> = HashMap::new();
     let (mut rng, mut met) = (Rng::new(1), 0);
-    for walk in 0..100 {
+    for walk in 0..400 {
         // Few beginnings, so that ways meet; in which order all that follows happens is drawn.
         let inputs: &[Action] = match walk % 3 {
             0 => &[Action::Propose(NodeId(1)), Action::Propose(NodeId(1))],

@@ -3,7 +3,7 @@
 
 use ringleader_core::timing::Timing;
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::Plane;
+use ringleader_core::verb::{Class, Plane};
 use ringleader_tests::cluster::Cluster;
 use ringleader_tests::fabric::{GateState, PipeId};
 use ringleader_tests::invariants::Violation;
@@ -410,4 +410,43 @@ fn a_leader_alone_does_not_lock_out_the_follower_that_it_will_need() {
         say(&mut cluster, now, 10, 60_000);
         all_applied(&mut cluster, &[leader, far]);
     }
+}
+
+/// A vote that was given and not granted yet is the candidate's life's that asked, not the next one's.
+#[test]
+fn who_lost_its_memory_is_never_let_write() {
+    let mut told = 0;
+    for seed in SEEDS {
+        let (mut cluster, leader) = group(seed, 3);
+        let (one, other) = (others(&cluster, leader)[0], others(&cluster, leader)[1]);
+        cluster.fabric.weather.slow_step = Some((Class::Arm, 30 * SUSPECT));
+        for (from, to) in [(one, other), (other, one)] {
+            cluster.fabric.break_pipe(PipeId { from, to, plane: Plane::Control });
+        }
+        let closed = |cluster: &Cluster, at, from| cluster.fabric.gate_of(at, from).0 == GateState::Closed;
+        must(
+            cluster.run_until(SOON, |cluster| closed(cluster, one, other) && closed(cluster, other, one)),
+            "both ends are closed",
+        );
+        pass(&mut cluster, 6 * SUSPECT);
+        cluster.crash(leader);
+        let voted = |cluster: &Cluster, at: NodeId, by: NodeId| cluster.promise(at).node() == by;
+        let either = |cluster: &Cluster| voted(cluster, one, other) || voted(cluster, other, one);
+        must(cluster.run_until(SOON, either), "one has the other's vote, and is not armed there");
+        let (at, candidate) = if voted(&cluster, one, other) { (one, other) } else { (other, one) };
+        if cluster.fabric.gate_of(at, candidate).0 == GateState::Granted {
+            continue;
+        }
+        told += 1;
+        cluster.crash(candidate);
+        cluster.fabric.weather.slow_step = None;
+        pass(&mut cluster, SUSPECT);
+        cluster.start(candidate);
+        let granted = |cluster: &Cluster| cluster.fabric.gate_of(at, candidate).0 == GateState::Granted;
+        match cluster.run_until(3 * SOON, granted) {
+            Ok(granted) => assert!(!granted, "seed {seed}: a life that is no member can write"),
+            Err(violation) => panic!("{violation}"),
+        }
+    }
+    assert!(told > 10, "the story was told {told} times");
 }

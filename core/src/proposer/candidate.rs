@@ -137,20 +137,18 @@ impl Proposer {
         Some(if self.was_older { on.configuration.voters() as u64 - 1 } else { better })
     }
 
-    /// A promise above one's own may have a leader who has not been heard of yet: one `suspect_after` for it, once.
+    /// A promise above one's own may have a leader who has not been heard of yet: one `suspect_after` for it, since it was
+    /// first seen.
     fn respects_higher_promise<M: Memory>(&mut self, on: &Work<M>) -> bool {
         let highest = self.max_promise;
         if highest.term() <= on.acceptor.promise().term() || highest.node() == self.me.node {
             return true;
         }
-        match self.respected {
-            Some((promise, until)) if promise == highest => on.now >= until,
-            _ => {
-                mark(mark::Candidate::Respects);
-                self.respected = Some((highest, on.now.after(self.timing.suspect_after_ns)));
-                false
-            }
+        let waited = on.now >= self.respected_until;
+        if !waited {
+            mark(mark::Candidate::Respects);
         }
+        waited
     }
 
     /// Asks the own acceptor for its vote in a term never used before.
@@ -227,7 +225,7 @@ impl Proposer {
                 verdict::GRANTED if line.promise == Promise::new(term, self.me.node).0 => votes += 1,
                 verdict::BEHIND => {
                     let promise = Promise(line.promise);
-                    self.see_promise(promise);
+                    self.respect_promise(on.now, promise);
                     return self.end_campaign(on, mark::Candidate::Behind);
                 }
                 verdict::OLDER => {

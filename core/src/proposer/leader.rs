@@ -188,7 +188,12 @@ impl Proposer {
                 .filter_map(|peer| peer.beat_done)
                 .collect();
         }
-        let newest = reached(on.configuration.voters(), &mut beats).unwrap_or(Instant(0));
+        let newest = reached(on.configuration.voters(), &mut beats);
+        if newest.is_none() {
+            // No majority counts: no more payload, though there was room for it a moment ago.
+            self.lead.limit = Position(0);
+        }
+        let newest = newest.unwrap_or(Instant(0));
         // Until its first commit a leader's ways to its followers may still be coming up.
         let grace = if self.lead.has_committed() { 0 } else { self.timing.campaign_timeout_ns };
         let since = newest.max(self.lead.elected_at.after(grace));
@@ -291,8 +296,10 @@ impl Proposer {
     pub(crate) fn beat_for(&self, node: NodeId, anchor: Position) -> BeatLine {
         let matched = self.peers[node].matched;
         // The application has heard of it before. And before the own first entry is committed, what the own acceptor knows is:
-        // a follower that never heard of it could otherwise be too full for that entry.
-        let commit = self.lead.reported.max(anchor);
+        // a follower that never heard of it could otherwise be too full for that entry. But what a successor has committed
+        // here says nothing of what the followers of a leader that gave up hold.
+        let yields = self.role == Role::Yielding && !planted::is(Bug::YieldingBeatTellsAnchor);
+        let commit = if yields { self.lead.reported } else { self.lead.reported.max(anchor) };
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,

@@ -60,8 +60,8 @@ pub(crate) struct Proposer {
     rng: Rng,
     /// The highest promise seen anywhere, own candidacies included: the next term is above it.
     max_promise: Promise,
-    /// A promise that is being waited for, and until when.
-    respected: Option<(Promise, Instant)>,
+    /// Until then its leader, if it has one, is waited for.
+    respected_until: Instant,
     /// Refused for its log in the last campaign.
     was_older: bool,
     rest_until: Instant,
@@ -111,7 +111,7 @@ impl Proposer {
             sequence: 0,
             rng: Rng::new(seed),
             max_promise: Promise::NONE,
-            respected: None,
+            respected_until: Instant(0),
             was_older: false,
             rest_until: Instant(0),
             election: Election::Idle,
@@ -138,6 +138,16 @@ impl Proposer {
 
     fn see_promise(&mut self, promise: Promise) {
         self.max_promise = self.max_promise.max(promise);
+    }
+
+    /// A promise of somebody else. One that is higher than all before may have a leader who has not been heard of yet: it is
+    /// waited for, and from now on, so that a candidate whom nobody elects and who stands again and again cannot hold up
+    /// the others.
+    fn respect_promise(&mut self, now: Instant, promise: Promise) {
+        if promise > self.max_promise {
+            self.max_promise = promise;
+            self.respected_until = now.after(self.timing.suspect_after_ns);
+        }
     }
 
     // Inputs.
@@ -176,7 +186,7 @@ impl Proposer {
     /// Somebody's promise was seen, in a line or an answer.
     pub(crate) fn handle_promise<M: Memory>(&mut self, on: &mut Work<M>, promise: Promise, of: NodeId) {
         if on.configuration.names(of, on.links[of].peer().incarnation) {
-            self.see_promise(promise);
+            self.respect_promise(on.now, promise);
             if self.role == Role::Leader && promise.term() > self.lead.term {
                 self.give_up(on, GiveUp::HigherPromise);
             }
@@ -344,14 +354,14 @@ impl Proposer {
             sequence,
             rng,
             max_promise,
-            respected,
+            respected_until,
             was_older,
             rest_until,
             election,
             lead,
         } = self;
-        out.plain((role, rng, max_promise, was_older, respected.map(|(promise, _)| promise)));
-        out.moment_if_any(respected.map(|(_, until)| until));
+        out.plain((role, rng, max_promise, was_older));
+        out.moment(*respected_until);
         out.count(Space::own(Counter::Sequence, me.node), *sequence);
         out.moment(*rest_until);
         election.canonical(out);

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use ringleader_core::entry::{HEADER_LEN, Kind, SLOT_ALIGN, TAIL_LEN, Valid, judge, offset, slot_len};
+use ringleader_core::entry::{End, Kind, SLOT_ALIGN, TAIL_LEN, Valid, judge, offset, slot_len};
 use ringleader_core::layout::log;
 use ringleader_core::mem::{Area, Memory};
 use ringleader_core::types::{Chain, Index, LogPoint, Position, Term};
@@ -280,32 +280,17 @@ pub fn verify<M: Memory>(
     let mut at = held.start;
     while at.position < end {
         let (index, position) = (at.index.next(), at.position);
-        let valid = judge(area, ring_len, &at).map_err(|_| Damage::Entry { index, position })?;
+        let valid = judge(area, ring_len, &at).map_err(|end| match end {
+            End::Padding => Damage::Padding { index, position },
+            _ => Damage::Entry { index, position },
+        })?;
         if valid.next.position > end {
             return Err(Damage::Entry { index, position });
-        }
-        if !is_padding_zero(area, ring_len, position, &valid) {
-            return Err(Damage::Padding { index, position });
         }
         each(position, &valid);
         at = valid.next;
     }
     Ok(at)
-}
-
-/// The bytes between payload and tail do not belong to the chain.
-fn is_padding_zero<M: Memory>(area: &Area<M>, ring_len: u64, position: Position, valid: &Valid) -> bool {
-    let start = offset(ring_len, position);
-    let end = start + valid.slot - TAIL_LEN;
-    let mut at = start + HEADER_LEN + (u64::from(valid.len) & !7);
-    let used = valid.len % 8;
-    if used > 0 {
-        if area.load(at) >> (used * 8) != 0 {
-            return false;
-        }
-        at += 8;
-    }
-    (at..end).step_by(8).all(|at| area.load(at) == 0)
 }
 
 const _: () = assert!(log::RING.is_multiple_of(SLOT_ALIGN));

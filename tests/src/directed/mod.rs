@@ -14,6 +14,7 @@ mod slow_arming;
 mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
+mod yielding_beat;
 
 use crate::run::Outcome;
 
@@ -40,6 +41,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "old_suffix", run: old_suffix::run },
     Directed { name: "older_candidate", run: older_candidate::run },
     Directed { name: "stands_again", run: stands_again::run },
+    Directed { name: "yielding_beat", run: yielding_beat::run },
 ];
 
 /// The one of that name.

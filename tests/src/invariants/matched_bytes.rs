@@ -7,10 +7,10 @@
 use ringleader_core::entry;
 use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
 
-use super::Violation;
 use super::committed_prefixes::CommittedPrefixes;
 use super::incarnations::Incarnations;
 use super::log_order;
+use super::{Violation, newest};
 use crate::fabric::same;
 use crate::history::{self, History};
 use crate::view::Member;
@@ -110,8 +110,8 @@ fn step(
         return Ok(Some(known.next));
     }
     let mut why = String::from("continues no entry of the leader's");
-    for area in [&leader.home.log, &leader.home.staging] {
-        let Ok(entry) = history::read(area, ring_len, &at) else { continue };
+    let area = newest(leader, &at, ring_len);
+    if let Ok(entry) = history::read(area, ring_len, &at) {
         let len = entry.slot.min(matched.0 - at.position.0);
         if same(log, offset, area, offset, len) {
             return Ok((len == entry.slot).then_some(entry.next));

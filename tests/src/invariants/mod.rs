@@ -25,11 +25,11 @@ pub mod votes;
 use std::fmt;
 
 use ringleader_core::event::Event;
-use ringleader_core::types::{Index, NodeId, Position};
+use ringleader_core::types::{Index, LogPoint, NodeId, Position};
 use ringleader_core::verb::Verb;
 
 use crate::client::Client;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, SimArea};
 use crate::history::{self, History};
 use crate::schedule::Plan;
 use crate::view::{Member, Seen};
@@ -231,7 +231,12 @@ impl Watch {
         let poster = member(members, node);
         self.leaders.posted(poster, verb)?;
         self.votes.posted(poster, verb)?;
-        beats::posted(poster, verb)?;
+        let told = beats::posted(poster, verb)?;
+        if let Some(beat) = told {
+            let follower = member(members, verb.id().peer);
+            let from = self.prefixes.compared(follower);
+            beats::holds(poster, follower, &beat, from, &self.history, self.ring_len)?;
+        }
         self.base.posted(poster, verb, self.ring_len)?;
         match room::end_of_entries(poster, verb, self.ring_len) {
             Some(end) => self.room.posted(poster, member(members, verb.id().peer), end, self.ring_len),
@@ -284,23 +289,21 @@ impl Watch {
         let by = member.seen.promise.term();
         while self.history.end().position < to {
             let at = self.history.end();
-            // A leader's newest entries are in its staging ring before they are in its own log.
-            let mut entry = history::read(&member.home.log, self.ring_len, &at)
-                .or_else(|_| history::read(&member.home.staging, self.ring_len, &at))
-                .map_err(|end| {
-                    let unfit = |area| log_order::unfit(area, self.ring_len, &at);
-                    let other = unfit(&member.home.log).or_else(|| unfit(&member.home.staging));
-                    other.unwrap_or(Violation::new(
-                        5,
-                        format!(
-                            "node {} takes all up to {to} for committed, and has no valid entry at {} ({end:?})",
-                            member.id, at.position
-                        ),
-                    ))
-                })?;
+            let area = newest(member, &at, self.ring_len);
+            let mut entry = history::read(area, self.ring_len, &at).map_err(|end| {
+                let unfit = |area| log_order::unfit(area, self.ring_len, &at);
+                let other = unfit(&member.home.log).or_else(|| unfit(&member.home.staging));
+                other.unwrap_or(Violation::new(
+                    5,
+                    format!(
+                        "node {} takes all up to {to} for committed, and has no valid entry at {} ({end:?})",
+                        member.id, at.position
+                    ),
+                ))
+            })?;
             entry.by = by;
             log_order::check(&at, &entry)?;
-            points::held_by_majority(member, &entry, members, self.ring_len)?;
+            points::held_by_majority(member, area, &entry, members, self.ring_len)?;
             self.completeness.committed(&entry, &at, members, self.ring_len)?;
             acknowledged::committed(client, &entry)?;
             self.history.push(entry);
@@ -321,6 +324,18 @@ impl Watch {
                 format!("node {} is in group {:x}, others in {group:x}", member.id, member.seen.group),
             )),
         }
+    }
+}
+
+/// Where a node has the entry at a place that it takes for committed: a leader's own are in its staging ring before they are
+/// in its own log, where something older may stand; all others are in its log.
+pub(crate) fn newest<'a>(member: &'a Member, at: &LogPoint, ring_len: u64) -> &'a SimArea {
+    let (log, staging) = (&member.home.log, &member.home.staging);
+    match history::read(staging, ring_len, at) {
+        Ok(entry) if member.seen.leads && entry.term == member.seen.promise.term() => staging,
+        // It gave up in this very step.
+        Ok(_) if history::read(log, ring_len, at).is_err() => staging,
+        _ => log,
     }
 }
 

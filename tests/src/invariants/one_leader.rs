@@ -48,6 +48,12 @@ impl OneLeader {
                 ),
             ));
         }
+        if seen.writer != NodeId::NOBODY && seen.writer != seen.promise.node() {
+            return Err(Violation::new(
+                3,
+                format!("node {} promised {}, and lets node {} write", member.id, seen.promise, seen.writer),
+            ));
+        }
         if seen.writer == member.id {
             for peer in peers.iter().filter(|peer| **peer != member.id) {
                 let (state, passed) = fabric.gate_of(member.id, *peer);

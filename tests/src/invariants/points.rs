@@ -5,7 +5,7 @@ use ringleader_core::entry;
 use ringleader_core::types::{Index, NodeId, Position};
 
 use super::Violation;
-use crate::fabric::same;
+use crate::fabric::{SimArea, same};
 use crate::history::{Committed, History};
 use crate::view::Member;
 
@@ -95,16 +95,13 @@ pub fn behind_commit(member: &Member, history: &History) -> Result<(), Violation
 /// An entry got committed: a majority must hold its bytes. `area` is where it was read.
 pub fn held_by_majority(
     member: &Member,
+    area: &SimArea,
     entry: &Committed,
     members: &[Member],
     ring_len: u64,
 ) -> Result<(), Violation> {
     let offset = entry::offset(ring_len, entry.position);
-    let holds = |other: &&Member| {
-        let log = &other.first_home.log;
-        same(log, offset, &member.home.log, offset, entry.slot)
-            || same(log, offset, &member.home.staging, offset, entry.slot)
-    };
+    let holds = |other: &&Member| same(&other.first_home.log, offset, area, offset, entry.slot);
     let held: Vec<u8> = members.iter().filter(holds).map(|other| other.id.0).collect();
     if held.len() * 2 <= members.len() {
         return Err(Violation::new(
