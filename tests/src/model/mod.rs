@@ -96,7 +96,11 @@ pub fn rounds(
     None
 }
 
-/// Small spaces that together hold most of what can go wrong, the smallest first: for hunting bugs.
+/// Small spaces for hunting bugs, the smallest first.
+///
+/// Of the planted bugs they show `walk-before-fence`, `promise-before-fence`, `commit-beyond-matched`, `crc-not-chained`,
+/// `minority-elected` and `no-older-check`. What needs more deviations, an old suffix of two leaders, or many laps is
+/// beyond them; what only delays a group, or needs clocks (leases, live quorums), is beyond any model like this.
 pub fn hunts() -> Vec<Bounds> {
     let small = Bounds { proposals: 1, candidates: 1, waits: 3, deviations: Some(1), ..Bounds::default() };
     vec![
