@@ -71,7 +71,7 @@ pub fn run_with(
         let place = LAST_PANIC.with_borrow_mut(std::mem::take);
         Err(Violation::new(0, format!("{said} {place}")))
     });
-    let result = result.and_then(|()| cluster.watch.end(&cluster.client));
+    let result = result.and_then(|()| cluster.watch.end(&cluster.client, &cluster.members));
     outcome.nodes = cluster.plan.nodes;
     outcome.violation = result.err();
     outcome.entries = cluster.watch.history.len() as u64;

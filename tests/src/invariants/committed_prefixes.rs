@@ -37,6 +37,19 @@ impl CommittedPrefixes {
     }
 }
 
+/// The run is over: all that a node's ring still holds of what it knows committed, also what was compared long ago.
+pub fn whole(member: &Member, members: &[Member], history: &History, ring_len: u64) -> Result<(), Violation> {
+    // A node that was stopped has not raised its base: others may have written over what it has applied.
+    let end = members.iter().map(|other| other.seen.end.max(other.seen.anchor.position).0).max().unwrap_or(0);
+    let from = member.seen.base.0.max((end + ring_len / 4).saturating_sub(ring_len));
+    let mut at = LogPoint::start(member.seen.group);
+    while at.position.0 < from {
+        let Some(known) = history.at(at.index.next()) else { return Ok(()) };
+        at = known.next;
+    }
+    compare(member, &member.home.log, history, ring_len, at, member.seen.anchor.position).map(|_| ())
+}
+
 /// Compares a log with the history from one place up to another; returns the place reached.
 pub fn compare(
     member: &Member,
