@@ -111,8 +111,7 @@ fn search(args: &Args) -> ExitCode {
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new(args.seeds) };
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left {msg}");
     bar.set_style(style.expect("the template is sound"));
-    let next = AtomicU64::new(args.first);
-    let end = args.first.saturating_add(args.seeds);
+    let next = AtomicU64::new(0);
     let interrupted = Arc::new(AtomicBool::new(false));
     // A second time it ends at once, as ever.
     let at_once = signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&interrupted));
@@ -125,10 +124,12 @@ fn search(args: &Args) -> ExitCode {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) && !interrupted.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= args.seeds {
                         break;
                     }
+                    // Seeds go round: there is one after the largest.
+                    let seed = args.first.wrapping_add(number);
                     let begun = Instant::now();
                     let scheme = args.scheme(seed);
                     let outcome = scheme.run(seed, 0);
