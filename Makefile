@@ -59,6 +59,9 @@ fuzz: setup
 		{ echo 'make fuzz: skipped: cargo-fuzz is missing (cargo install cargo-fuzz)'; exit 0; }; \
 	$(CARGO) +nightly --version >/dev/null 2>&1 || \
 		{ echo 'make fuzz: skipped: no nightly toolchain (rustup toolchain install nightly)'; exit 0; }; \
+	for target in $(TARGETS); do \
+		test -e fuzz/fuzz_targets/$$target.rs || { echo "make fuzz: there is no target $$target" >&2; exit 1; }; \
+	done; \
 	cd fuzz && $(CARGO) +nightly fuzz build && for target in $(TARGETS); do \
 		echo "fuzz: $$target for $(SECONDS) s"; \
 		mkdir -p corpus/$$target && cp -n ../tests/properties/found/$$target/* corpus/$$target/ 2>/dev/null; \

@@ -107,9 +107,15 @@ impl Instant {
 /// `term << 8 | node` in one word: the highest term an acceptor granted, and to whom.
 ///
 /// Ordered by term first. The word of a candidate or leader is the same: its term and itself.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Promise(pub u64);
+
+impl fmt::Debug for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Promise({self})")
+    }
+}
 
 impl Promise {
     /// No promise at all.

@@ -32,13 +32,16 @@ impl Scheme {
         if rng.below(DIRECTED_ONE_IN) == 0 {
             return Scheme::Directed(rng.pick(directed::ALL));
         }
-        let drawn = rng.pick(&[3, 3, 3, 3, 3, 5, 5, 5, 4, 7]);
-        Scheme::Swarm { nodes: nodes.unwrap_or(drawn) }
+        Scheme::Swarm { nodes: nodes.unwrap_or_else(|| size(&mut rng)) }
     }
 
-    /// By its name: `swarm`, `base` or that of a directed schedule.
-    pub fn named(name: &str, nodes: Option<u8>) -> Option<Scheme> {
-        let nodes = nodes.unwrap_or(3);
+    /// By its name: `swarm`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
+    pub fn named(name: &str, seed: u64, nodes: Option<u8>) -> Option<Scheme> {
+        let drawn = match Scheme::draw(seed, None) {
+            Scheme::Swarm { nodes } | Scheme::Base { nodes } => nodes,
+            Scheme::Directed(_) => 3,
+        };
+        let nodes = nodes.unwrap_or(drawn);
         match name {
             "swarm" => Some(Scheme::Swarm { nodes }),
             "base" => Some(Scheme::Base { nodes }),
@@ -75,4 +78,9 @@ impl Scheme {
             self.name()
         )
     }
+}
+
+/// How many replicas a storm rages over.
+fn size(rng: &mut Rng) -> u8 {
+    rng.pick(&[3, 3, 3, 3, 3, 5, 5, 5, 4, 7])
 }

@@ -60,7 +60,7 @@ fn seeds_that_once_failed() {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).expect("nodes and seed");
         let (nodes, seed) = (number() as u8, number());
         let name = words.next().unwrap_or("base");
-        (seed, Scheme::named(name, Some(nodes)).expect("a schedule"))
+        (seed, Scheme::named(name, seed, Some(nodes)).expect("a schedule"))
     }));
 }
 

@@ -3,7 +3,7 @@
 //! The long form, which sees more than ten million states and takes some minutes, is what it does when nothing is said:
 //! `cargo run --release -p ringleader-tests --bin model`.
 //!
-//! Exit status: 0 when nothing was found, 1 when an invariant was broken, 130 when it was interrupted.
+//! Exit status: 0 when nothing was found, 1 when an invariant was broken, 130 when it was interrupted, 64 when it was called wrongly.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use clap::Parser;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 #[cfg(feature = "planted")]
 use ringleader_core::planted::{Bug, plant};
+use ringleader_tests::call::arguments;
 use ringleader_tests::model::search::Progress;
 use ringleader_tests::model::state::{Bounds, Start};
 use ringleader_tests::model::{Found, Limits, Round, rounds};
@@ -66,7 +67,7 @@ struct Args {
     #[arg(long)]
     leaky_fences: bool,
     /// Distinct states of one round, at most
-    #[arg(long, default_value_t = 12_000_000)]
+    #[arg(long, default_value_t = 12_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     max_states: u64,
     /// Threads [default: as many as the machine has processors]
     #[arg(long)]
@@ -81,7 +82,10 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = match arguments() {
+        Ok(args) => args,
+        Err(status) => return status,
+    };
     quiet_panics();
     #[cfg(feature = "planted")]
     if let Some(bug) = args.planted {

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use ringleader_core::planted::{Bug, plant};
+use ringleader_tests::call::arguments;
 use ringleader_tests::directed;
 use ringleader_tests::run::{Outcome, quiet_panics, run};
 
@@ -23,7 +24,7 @@ struct Args {
     #[arg(long = "bug", value_name = "NAME", value_parser = bug_of)]
     bugs: Vec<Bug>,
     /// Seeds to look through for each bug, until it is found; each is run as every schedule
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them
     #[arg(long, default_value_t = 1)]
@@ -117,7 +118,10 @@ impl Row {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = match arguments() {
+        Ok(args) => args,
+        Err(status) => return status,
+    };
     if args.list {
         list();
         return ExitCode::SUCCESS;
@@ -218,7 +222,8 @@ fn search(bug: Bug, seeds: u64, args: &Args, stop: &AtomicBool) -> Option<Row> {
                     {
                         break;
                     }
-                    let (seed, schedule) = (args.first + number / each, schedules[(number % each) as usize]);
+                    let (seed, schedule) =
+                        (args.first.wrapping_add(number / each), schedules[(number % each) as usize]);
                     let Some(violation) = (schedule.run)(seed, 0).violation else { continue };
                     let found = Found {
                         invariant: violation.invariant,
