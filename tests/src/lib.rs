@@ -23,3 +23,4 @@ pub mod trace;
 #[cfg(feature = "marks")]
 pub mod transitions;
 pub mod view;
+mod words;

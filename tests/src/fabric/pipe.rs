@@ -1,11 +1,12 @@
 //! Posting ends: sending, acknowledging, failing and flushing verbs in order; Connect, Open and Close.
 
-use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine, qp, request_kind, verdict};
+use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine};
 use ringleader_core::types::{NodeId, Promise};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
 use super::ends::{GateState, Op, PipeId, PipeState, Shape, done};
 use super::{Fabric, Happening, fingerprint};
+use crate::words;
 
 impl Fabric {
     pub(super) fn post_op(&mut self, id: PipeId, request: RequestId, shape: Shape) {
@@ -333,33 +334,20 @@ impl Fabric {
 }
 
 fn describe_request(line: &RequestLine) -> String {
-    let kind = match line.kind {
-        request_kind::NONE => "nothing",
-        request_kind::VOTE => "a vote",
-        request_kind::ACCESS => "access",
-        request_kind::FORM => "to form",
-        _ => "formed",
-    };
+    let kind = words::request(line.kind);
     format!(
         ": asks {kind} #{} in term {} with last ({}, {}); own end {} {}",
         line.sequence,
         line.term,
         line.last_term,
         line.last_index,
-        end_state(line.qp_state),
+        words::end(line.qp_state),
         line.qp_epoch
     )
 }
 
 fn describe_answer(line: &AnswerLine) -> String {
-    let verdict = match line.verdict {
-        verdict::NONE => "nothing",
-        verdict::GRANTED => "granted",
-        verdict::BEHIND => "behind",
-        verdict::LEASE => "lease",
-        verdict::OLDER => "older",
-        _ => "not fresh",
-    };
+    let verdict = words::answer(line.verdict);
     format!(
         ": says {verdict} #{}, promise {}, last ({}, {}) up to {}, anchor {}; its end {} {}",
         line.sequence,
@@ -368,18 +356,7 @@ fn describe_answer(line: &AnswerLine) -> String {
         line.last_index,
         line.last_position,
         line.anchor_position,
-        end_state(line.qp_state),
+        words::end(line.qp_state),
         line.qp_epoch
     )
-}
-
-fn end_state(state: u8) -> &'static str {
-    match state {
-        qp::CLOSED => "closed",
-        qp::READY => "ready",
-        qp::FENCED => "fenced",
-        qp::ARMED => "armed",
-        qp::GRANTED => "granted",
-        _ => "unknown",
-    }
 }

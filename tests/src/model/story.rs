@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine, qp, request_kind, verdict};
+use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine};
 use ringleader_core::replica::Status;
 use ringleader_core::types::{NodeId, Promise};
 use ringleader_core::verb::{Class, Plane, Verb};
@@ -12,6 +12,7 @@ use super::fabric::{GATES, PipeId, ordered_pair};
 use super::search::{Choice, Task};
 use super::state::State;
 use crate::invariants::Violation;
+use crate::words;
 
 /// The lines of a story: the choices from the first state of `world` on, and what was found behind the last.
 pub fn tell(world: &World, choices: &[Choice], found: &Violation) -> Vec<String> {
@@ -171,28 +172,16 @@ fn nobody(id: NodeId) -> String {
 fn describe_line(class: Class, words: &[u64]) -> String {
     let text = match class {
         Class::Request => RequestLine::open(words).map(|line| {
-            let kind = match line.kind {
-                request_kind::NONE => "asks nothing",
-                request_kind::VOTE => "asks for a vote",
-                request_kind::ACCESS => "asks for access",
-                _ => "about forming",
-            };
+            let kind = words::request(line.kind);
             let last = (line.last_term, line.last_index);
             format!(
-                "{kind} in term {} with last {last:?}; own end {}",
+                "asks {kind} in term {} with last {last:?}; own end {}",
                 line.term,
                 end(line.qp_state, line.qp_epoch)
             )
         }),
         Class::Answer => AnswerLine::open(words).map(|line| {
-            let verdict = match line.verdict {
-                verdict::NONE => "nothing",
-                verdict::GRANTED => "granted",
-                verdict::BEHIND => "behind",
-                verdict::LEASE => "lease",
-                verdict::OLDER => "older",
-                _ => "not fresh",
-            };
+            let verdict = words::answer(line.verdict);
             let (promise, last) = (Promise(line.promise), (line.last_term, line.last_index));
             format!(
                 "{verdict}, promise {promise}, last {last:?}; its end {}",
@@ -213,13 +202,5 @@ fn describe_line(class: Class, words: &[u64]) -> String {
 }
 
 fn end(state: u8, epoch: u32) -> String {
-    let state = match state {
-        qp::CLOSED => "closed",
-        qp::READY => "ready",
-        qp::FENCED => "fenced",
-        qp::ARMED => "armed",
-        qp::GRANTED => "granted",
-        _ => "unknown",
-    };
-    format!("{state} {epoch}")
+    format!("{} {epoch}", words::end(state))
 }
