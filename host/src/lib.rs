@@ -73,6 +73,7 @@ mod command;
 pub mod demo;
 mod errors;
 mod events;
+pub mod exchange;
 pub mod fabric;
 mod handle;
 mod idle;
