@@ -68,7 +68,7 @@ pub enum Fabric {
         directory: PathBuf,
     },
     /// RDMA.
-    Verbs(Verbs),
+    Verbs(Box<Verbs>),
 }
 
 /// What RDMA needs.
@@ -385,14 +385,14 @@ impl Source<'_> {
                 self.error(None, what)
             })?,
         };
-        Ok(Fabric::Verbs(Verbs {
+        Ok(Fabric::Verbs(Box::new(Verbs {
             listen,
             addresses,
             key_file: self.path(key_file),
             device: device.as_ref().map(|device| device.get_ref().clone()),
             port: port.as_ref().map(|port| *port.get_ref()),
             gid_index: *gid_index,
-        }))
+        })))
     }
 }
 

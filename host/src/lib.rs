@@ -88,7 +88,9 @@ mod node;
 mod options;
 mod pin;
 mod profile;
+pub mod service;
 mod shared;
+mod signals;
 mod status;
 
 pub use app::{Entry, Session, StateMachine};

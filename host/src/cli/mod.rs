@@ -1,15 +1,21 @@
 //! The command line of the `ringleader` program: one file a subcommand. Not the work itself.
 
+mod control;
 mod demo;
+mod key;
 mod log;
 mod node;
+mod run;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, ConfigError};
 
 /// Wrong input, or a damaged region: the thing is named in one line.
 pub(crate) const WRONG: u8 = 2;
@@ -38,6 +44,27 @@ enum Command {
     #[command(hide = true)]
     Node(node::Args),
     Log(log::Args),
+    Run(run::Args),
+    Form(control::FormArgs),
+    Status(control::StatusArgs),
+    Key(key::Args),
+}
+
+/// Which node is meant.
+#[derive(clap::Args, Debug)]
+struct Which {
+    /// The configuration: of this node, or of all nodes of the group
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Which node, in place of the one that the file names
+    #[arg(long, value_name = "ID")]
+    node: Option<u8>,
+}
+
+impl Which {
+    fn config(&self) -> Result<Config, ConfigError> {
+        Config::read(&self.config, self.node)
+    }
 }
 
 /// Runs the program with the process's arguments.
@@ -50,6 +77,10 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::main(&args),
         Command::Node(args) => node::main(&args),
         Command::Log(args) => log::main(&args),
+        Command::Run(args) => run::main(&args),
+        Command::Form(args) => control::form(&args),
+        Command::Status(args) => control::status(&args),
+        Command::Key(args) => key::main(&args),
     }
 }
 

@@ -169,7 +169,10 @@ fn every_mistake_is_one_line_that_names_it() {
     assert!(verbs("key_file", "port = 256\nkey_file").starts_with("11: "));
     assert!(verbs("key_file", "device = \"/dev/x\"\nkey_file").starts_with("11: \"/dev/x\" is no name"));
     assert!(verbs("key_file", "listen = \"x\"\nkey_file").starts_with("11: listen \"x\""));
-    let list = VERBS.replace("[members]\n1 = \"10.0.0.1:7400\"\n2 = \"[fd00::2]:7400\"\n3 = \"three.example:7400\"\n", "");
+    let list = VERBS.replace(
+        "[members]\n1 = \"10.0.0.1:7400\"\n2 = \"[fd00::2]:7400\"\n3 = \"three.example:7400\"\n",
+        "",
+    );
     let said = said(&list, "node = 1\n", "node = 1\nmembers = [1, 2, 3]\n");
     assert!(said.starts_with("3: members need addresses with fabric = \"verbs\""), "{said}");
 }
