@@ -72,6 +72,7 @@ pub mod clock;
 mod command;
 pub mod config;
 pub mod demo;
+pub mod doctor;
 mod errors;
 mod events;
 pub mod exchange;

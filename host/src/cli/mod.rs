@@ -2,6 +2,7 @@
 
 mod control;
 mod demo;
+mod doctor;
 mod key;
 mod log;
 mod node;
@@ -48,6 +49,7 @@ enum Command {
     Form(control::FormArgs),
     Status(control::StatusArgs),
     Key(key::Args),
+    Doctor(doctor::Args),
 }
 
 /// Which node is meant.
@@ -81,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Form(args) => control::form(&args),
         Command::Status(args) => control::status(&args),
         Command::Key(args) => key::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
     }
 }
 
