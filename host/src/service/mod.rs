@@ -321,7 +321,7 @@ fn describe(config: &Config, status: &Status) -> String {
     let node = status.node;
     if !status.formed {
         return format!(
-            "node {node} of {}: waits for its group to be formed: ringleader form --config {} --node N, once",
+            "node {node} of {}: waits for its group to be formed: ringleader form --config {} --node {node}, once",
             config.group,
             config.path.display()
         );
