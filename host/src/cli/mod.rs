@@ -72,7 +72,12 @@ impl Which {
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = start_logging() {
+    // Who runs a node for good wants to hear what is wrong with it and its peers.
+    let unasked = match cli.command {
+        Command::Run(_) => "warn,ringleader::exchange=info",
+        _ => "error",
+    };
+    if let Err(error) = start_logging(unasked) {
         return wrong(error);
     }
     match cli.command {
@@ -88,10 +93,10 @@ pub fn main() -> ExitCode {
 }
 
 /// Logs to the standard error output what the environment asks for, in colours only where somebody sees them.
-fn start_logging() -> Result<(), String> {
+fn start_logging(unasked: &str) -> Result<(), String> {
     let asked = std::env::var_os(LOG).unwrap_or_default();
     let asked = asked.to_str().ok_or_else(|| format!("{LOG}: not UTF-8"))?;
-    let filter = EnvFilter::try_new(if asked.is_empty() { "error" } else { asked })
+    let filter = EnvFilter::try_new(if asked.is_empty() { unasked } else { asked })
         .map_err(|error| format!("{LOG}={}: {error}", asked.escape_debug()))?;
     let is_coloured =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -80,13 +80,14 @@ impl Timeouts {
     /// For a group with this timing.
     pub fn new(timing: &Timing) -> Timeouts {
         let suspect_after = Duration::from_nanos(timing.suspect_after_ns);
-        // Of a TCP connection milliseconds are not asked, however fast the NICs are.
-        let idle = (20 * suspect_after).max(Duration::from_secs(1));
+        // A process that is stopped for a while keeps its sessions, for its memory still answers; a dead one closes them, and a
+        // host that came back without them says so at the next sign of life. Only what is cut off is left to this.
+        let idle = (100 * suspect_after).max(Duration::from_secs(10));
         Timeouts {
             meet: (10 * suspect_after).max(Duration::from_millis(200)),
             handshake: Duration::from_secs(1),
             idle,
-            alive: idle / 4,
+            alive: idle / 10,
             retry_min: Duration::from_millis(10),
             retry_max: Duration::from_millis(500),
         }

@@ -5,10 +5,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use ringleader_core::types::NodeId;
 
 use super::wake::Wake;
+
+/// How long an end waits for an answer that nobody wants any more.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The thread. Dropped, it ends once the question that it works on is answered.
 pub(super) struct Resolver {
@@ -52,8 +56,15 @@ impl Resolver {
 impl Drop for Resolver {
     fn drop(&mut self) {
         self.questions = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        let begun = Instant::now();
+        while !thread.is_finished() {
+            if begun.elapsed() > PATIENCE {
+                // The system's resolver cannot be told to stop. The thread has nothing but its question, and ends with it.
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
+        let _ = thread.join();
     }
 }
