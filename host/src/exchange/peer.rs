@@ -140,6 +140,8 @@ impl Peer {
         self.link = Some(Link { connection, phase });
         self.reached();
         self.pursue(desk);
+        // More may have come together with its name.
+        self.hear(desk);
     }
 
     /// Whether this can be the peer that was heard before.
@@ -170,6 +172,11 @@ impl Peer {
     pub(super) fn handle_ready(&mut self, desk: &mut Desk<'_>) {
         let Some(link) = &mut self.link else { return };
         link.connection.handle_ready(desk.now);
+        self.hear(desk);
+    }
+
+    /// Takes everything whole that has come.
+    fn hear(&mut self, desk: &mut Desk<'_>) {
         while let Some(link) = &mut self.link {
             match link.connection.next(desk.now) {
                 Ok(None) => break,
