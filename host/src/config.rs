@@ -340,7 +340,7 @@ impl Source<'_> {
             return Err(self.at(verbs, "[verbs] has no meaning with fabric = \"shm\""));
         }
         let Some(shm) = &raw.shm else {
-            return Err(self.error(None, "fabric = \"shm\" needs a table [shm] with a directory"));
+            return Err(self.at(&raw.fabric, "fabric = \"shm\" needs a table [shm] with a directory"));
         };
         Ok(Fabric::Shm { directory: self.path(&shm.get_ref().directory) })
     }
@@ -357,7 +357,7 @@ impl Source<'_> {
         let Some(RawVerbs { key_file, listen, device, port, gid_index }) =
             raw.verbs.as_ref().map(Spanned::get_ref)
         else {
-            return Err(self.error(None, "fabric = \"verbs\" needs a table [verbs] with a key_file"));
+            return Err(self.at(&raw.fabric, "fabric = \"verbs\" needs a table [verbs] with a key_file"));
         };
         if let Some(device) = device.as_ref().filter(|device| {
             let name = device.get_ref();
@@ -382,7 +382,7 @@ impl Source<'_> {
                 let what = format!(
                     "node {node} has a name for an address, {own:?}: say where it listens, as in listen = \"0.0.0.0:7400\" in [verbs]"
                 );
-                self.error(None, what)
+                self.at(&raw.members, what)
             })?,
         };
         Ok(Fabric::Verbs(Box::new(Verbs {

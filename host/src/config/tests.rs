@@ -163,7 +163,8 @@ fn every_mistake_is_one_line_that_names_it() {
     assert!(verbs("[fd00::2]", "10.0.0.1").starts_with("7: members 1 and 2 have the same address"));
     assert!(verbs("2 =", "two =").starts_with("7: member \"two\" is no node id"));
     assert!(
-        verbs("node = 1", "node = 3").starts_with("node 3 has a name for an address, \"three.example:7400\"")
+        verbs("node = 1", "node = 3")
+            .starts_with("5: node 3 has a name for an address, \"three.example:7400\"")
     );
     assert!(verbs("key_file", "port = 0\nkey_file").starts_with("11: port 0"));
     assert!(verbs("key_file", "port = 256\nkey_file").starts_with("11: "));
