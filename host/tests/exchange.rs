@@ -348,6 +348,29 @@ fn wrong_addresses_are_named() {
     assert!(matches!(failed(event(&mut one), 5, 1), MeetError::Unresolved | MeetError::Timeout));
 }
 
+/// Whatever cannot work is tried again at leisure: names that nobody has, addresses where nobody is.
+#[test]
+fn what_cannot_work_costs_next_to_nothing() {
+    let _turn = turn();
+    let mut options = options(identity(1), loopback(0), &[(2, loopback(1))]);
+    options.peers[3] = Some("no-such-host.invalid:7400".to_owned());
+    options.timeouts.meet = Duration::from_secs(60);
+    let mut one = Exchange::start(options).expect("starts");
+    one.meet(NodeId(2), 1, &card(1, 1));
+    one.meet(NodeId(3), 1, &card(1, 1));
+    let spent = || {
+        let usage = fs::read_to_string("/proc/self/stat").expect("its times");
+        let fields: Vec<&str> =
+            usage.rsplit(')').next().expect("after the name").split_whitespace().collect();
+        // utime and stime (proc(5)), in hundredths of a second.
+        [11, 12].iter().map(|field| fields[*field].parse::<u64>().expect("a number")).sum::<u64>()
+    };
+    let before = spent();
+    thread::sleep(Duration::from_secs(2));
+    assert!(spent() - before < 60, "{} of 200 hundredths", spent() - before);
+    assert_eq!(one.poll(), None);
+}
+
 /// One that answers a node's call with these bytes.
 fn impostor(bytes: &'static [u8]) -> (SocketAddr, thread::JoinHandle<()>) {
     let listener = TcpListener::bind(loopback(0)).expect("a port");
@@ -505,7 +528,7 @@ fn hello(who: &Identity) -> Vec<u8> {
 }
 
 #[test]
-fn who_has_the_key_and_talks_nonsense_until_closed() {
+fn who_has_the_key_and_talks_nonsense_is_sent_away() {
     let _turn = turn();
     let mut nodes = group(3, |_| ());
     let two = nodes.get_mut(&2).expect("there");

@@ -52,7 +52,9 @@ pub(super) struct Desk {
     pub(super) strangers: Vec<Connection>,
     pub(super) resolver: Option<Resolver>,
     pub(super) sessions: u64,
+    /// Nobody is taken in before this; and whether that has been said.
     pub(super) accept_at: Instant,
+    pub(super) accept_fails: bool,
     pub(super) logged: VecDeque<(IpAddr, MeetError)>,
 }
 
@@ -191,12 +193,16 @@ impl Desk {
                         let oldest = self.strangers.remove(0);
                         self.log_stranger(oldest.remote(), MeetError::Silent);
                     }
+                    self.accept_fails = false;
                     self.strangers.push(connection);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if is_callers(error.kind()) => {}
                 Err(error) => {
-                    warn!(%error, "cannot take callers in");
+                    if !self.accept_fails {
+                        warn!(%error, "cannot take callers in");
+                    }
+                    self.accept_fails = true;
                     self.accept_at = now + ACCEPT_PAUSE;
                     return;
                 }

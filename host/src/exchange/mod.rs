@@ -215,6 +215,7 @@ impl Exchange {
             resolver: resolver.map_err(ExchangeError::System)?,
             sessions: 0,
             accept_at: now,
+            accept_fails: false,
             logged: VecDeque::new(),
         };
         let thread = thread::Builder::new()

@@ -164,7 +164,10 @@ impl Peer {
         match address {
             Some(address) if self.link.is_none() && self.wish.is_some() => self.call(desk, address),
             Some(_) => {}
-            None => self.fail(desk, None, MeetError::Unresolved),
+            None => {
+                self.back_off(desk);
+                self.fail(desk, None, MeetError::Unresolved);
+            }
         }
     }
 
@@ -257,13 +260,17 @@ impl Peer {
     }
 
     fn call(&mut self, desk: &mut Desk<'_>, address: SocketAddr) {
-        // Until the other end proves to be a member, each call waits longer than the one before.
-        self.backoff = (self.backoff * 2).clamp(desk.timeouts.retry_min, desk.timeouts.retry_max);
-        self.retry_at = desk.now + self.backoff;
+        self.back_off(desk);
         match Connection::dial(address, desk.key, desk.now) {
             Ok(connection) => self.link = Some(Link { connection, phase: Phase::Opening }),
             Err(error) => self.fail(desk, Some(address), MeetError::Unreachable(error.kind())),
         }
+    }
+
+    /// Until the other end proves to be a member, each call waits longer than the one before.
+    fn back_off(&mut self, desk: &Desk<'_>) {
+        self.backoff = (self.backoff * 2).clamp(desk.timeouts.retry_min, desk.timeouts.retry_max);
+        self.retry_at = desk.now + self.backoff;
     }
 
     fn handle_step(&mut self, desk: &mut Desk<'_>, step: Step) -> Result<(), MeetError> {
