@@ -61,13 +61,9 @@ pub fn run(config: &Config, applied: Option<&Path>) -> Result<(), Error> {
     let failed = |error: io::Error| Error::Failed(error.to_string());
     let signals = Signals::install().map_err(failed)?;
     let control = Control::bind(&config.control).map_err(Error::Wrong)?;
-    let made = Made::default();
     let (out, made) = match applied {
-        Some(path) => open_applied(path, made)?,
-        None => {
-            let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
-            (stdout.into(), made)
-        }
+        Some(path) => open_applied(path)?,
+        None => (io::stdout().as_fd().try_clone_to_owned().map_err(failed)?.into(), Made(None)),
     };
     let (keeper, writer) = applied::keeper(out).map_err(failed)?;
     let node = open(config, keeper)?;
@@ -87,8 +83,8 @@ pub fn run(config: &Config, applied: Option<&Path>) -> Result<(), Error> {
         Some(path) => Error::Failed(format!("{}: {error}", path.display())),
         None => Error::Failed(format!("standard output: {error}")),
     });
-    // The first that went wrong is what the others came from.
-    ended.and(written).and(closed)
+    // What broke says more than that the node has ended.
+    written.and(closed).and(ended)
 }
 
 /// The node of the configuration.
@@ -110,7 +106,6 @@ fn open(config: &Config, keeper: Keeper) -> Result<Node, Error> {
 }
 
 /// A file that goes again unless it is kept.
-#[derive(Default)]
 struct Made(Option<PathBuf>);
 
 impl Made {
@@ -127,16 +122,16 @@ impl Drop for Made {
     }
 }
 
-fn open_applied(path: &Path, mut made: Made) -> Result<(std::fs::File, Made), Error> {
+fn open_applied(path: &Path) -> Result<(std::fs::File, Made), Error> {
     let wrong = |what: &dyn fmt::Display| Error::Wrong(format!("--applied {}: {what}", path.display()));
     let is_new = !path.exists();
     let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| wrong(&error))?;
+    let made = Made(is_new.then(|| path.to_owned()));
     let metadata = file.metadata().map_err(|error| wrong(&error))?;
     if metadata.is_file() && metadata.len() > 0 {
         // A node begins with the first entry: behind what another has written that would be twice there.
         return Err(wrong(&"is not empty: a node writes all entries from the first on"));
     }
-    made.0 = is_new.then(|| path.to_owned());
     Ok((file, made))
 }
 
