@@ -36,7 +36,7 @@ from=$cache/unpacked
 root=$cache/root
 cd "$root"
 mkdir -p bin sbin lib lib64 dev proc sys run tmp root etc dev/shm usr/lib
-ln -s ../lib usr/lib/x86_64-linux-gnu 2>/dev/null || true
+ln -s ../../lib usr/lib/x86_64-linux-gnu 2>/dev/null || true
 ln -s . lib/x86_64-linux-gnu
 cp "$from/bin/busybox" bin/busybox
 for applet in cat chmod cp cut date dmesg echo env grep head hostname kill ln ls mkdir mount poweroff printf ps pwd reboot rm \

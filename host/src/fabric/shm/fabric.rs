@@ -11,15 +11,15 @@ use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::acceptor::{Acceptor, Context};
-use super::completions::Completions;
 use super::error::RegionError;
 use super::fence;
 use super::header;
 use super::link::{Link, Wrote};
-use super::map::{Mapped, Mapping};
 use super::process::{find_dead, tag_of};
 use super::region::{Found, Identity, Region};
 use crate::fabric::Fabric;
+use crate::fabric::completions::Completions;
+use crate::fabric::map::{Mapped, Mapping};
 
 /// Peers are looked at this often.
 const WATCH_EVERY_NS: u64 = 1_000_000;

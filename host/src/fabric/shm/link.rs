@@ -13,10 +13,10 @@ use ringleader_core::types::NodeId;
 use super::error::RegionError;
 use super::fence;
 use super::header::{self, CLOSED};
-use super::map::{Mapped, Mapping};
 use super::os;
 use super::process::Process;
 use super::region::Found;
+use crate::fabric::map::{Mapped, Mapping};
 
 /// Pages are made present in pieces of this size, one a turn of the watch, so that no turn takes long.
 const POPULATE_STEP: u64 = 256 << 10;

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Runs inside the virtual machine: a soft-RoCE device for everybody, then what /lab/what names, one line a result.
+set -u
+cd /lab
+ip link add v0 type veth peer name v1
+ip address add 10.0.0.1/24 dev v0
+ip link set v0 up
+ip link set v1 up
+rdma link add rxe0 type rxe netdev v0 || { echo "lab: no soft-RoCE device"; exit 1; }
+export RUST_BACKTRACE=1
+failed=0
+run() {
+    echo "lab: == $*"
+    "$@"
+    status=$?
+    [ "$status" = 0 ] || { echo "lab: FAILED ($status): $*"; failed=1; }
+}
+for what in $(cat what); do
+    case $what in
+        unit) run ./ringleader --ignored --test-threads=1 --nocapture --skip weak_fences fabric::verbs ;;
+        weak) run ./ringleader --ignored --test-threads=1 --nocapture weak_fences ;;
+        *) echo "lab: nothing is called $what"; failed=1 ;;
+    esac
+done
+[ "$failed" = 0 ] || dmesg | grep -v "^\[[ 0-9.]*\]  ?" | grep -A25 "cut here" | head -n 60
+exit "$failed"
