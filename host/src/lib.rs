@@ -101,7 +101,9 @@ pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
 pub use measure::Measurement;
 pub use node::Node;
-pub use options::Options;
+#[cfg(feature = "verbs")]
+pub use options::VerbsOptions;
+pub use options::{Options, Transport};
 pub use profile::Profile;
 pub use ringleader_core::event::{Event, GiveUp};
 pub use ringleader_core::proposer::Quorum;

@@ -10,6 +10,7 @@ mod cq;
 mod domain;
 mod ends;
 mod error;
+mod exchange;
 mod fabric;
 mod flush;
 mod inbound;
