@@ -17,6 +17,22 @@ run() {
 }
 for what in $(cat what); do
     case $what in
+        demo)
+            for nodes in 3 5; do
+                for fault in --kill --pause; do
+                    run ./ringleader-program demo --fabric verbs --ring 8M --samples 500 --nodes "$nodes" "$fault" leader
+                done
+            done
+            ;;
+        demo1) run env RINGLEADER_LOG=${LOG:-info} ./ringleader-program demo --fabric verbs --ring 8M --samples 500 ;;
+        without)
+            # Without the library the program starts, does what it can, and says in one line what it cannot.
+            mv /lib/libibverbs.so.1 /lib/away
+            run ./ringleader-program demo --ring 1M --entries 1000 --samples 0
+            ./ringleader-program demo --fabric verbs --ring 1M 2>&1 | tee /tmp/said
+            grep -q "libibverbs is not installed" /tmp/said || { echo "lab: FAILED: says nothing"; failed=1; }
+            mv /lib/away /lib/libibverbs.so.1
+            ;;
         unit) run ./ringleader --ignored --test-threads=1 --nocapture --skip weak_fences fabric::verbs ;;
         weak) run ./ringleader --ignored --test-threads=1 --nocapture weak_fences ;;
         *) echo "lab: nothing is called $what"; failed=1 ;;

@@ -72,9 +72,31 @@ impl Fault {
     }
 }
 
+/// What carries the verbs of the nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// Memory that they share.
+    SharedMemory,
+    /// RDMA devices: node n uses the one at place n - 1, counted around; the first that is active when there is none.
+    Verbs {
+        /// Names.
+        devices: Vec<String>,
+    },
+}
+
+impl Carrier {
+    /// The device of a node, where one is named.
+    pub fn device(&self, node: u8) -> Option<&str> {
+        let Carrier::Verbs { devices } = self else { return None };
+        devices.iter().cycle().nth(usize::from(node) - 1).map(String::as_str)
+    }
+}
+
 /// Everything a demo is told.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What carries the verbs.
+    pub carrier: Carrier,
     /// Nodes, 3..=15.
     pub nodes: u8,
     /// Bytes of each ring, a power of two.
@@ -118,6 +140,14 @@ impl Plan {
         if self.nodes < 3 || usize::from(self.nodes) > MAX_NODES {
             return bad(format!("--nodes: a group has 3 to {MAX_NODES} nodes"));
         }
+        if self.carrier != Carrier::SharedMemory {
+            if !cfg!(feature = "verbs") {
+                return bad("--fabric verbs: this program was built without it".to_owned());
+            }
+            if self.keep_regions {
+                return bad("--keep-regions: there are none with --fabric verbs".to_owned());
+            }
+        }
         if !self.ring_len.is_power_of_two() {
             return bad(format!("--ring {}: the length of a ring is a power of two", self.ring_len));
         }
@@ -155,6 +185,7 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
+            carrier: Carrier::SharedMemory,
             nodes: 3,
             ring_len: 64 << 20,
             profile: Profile::Local,

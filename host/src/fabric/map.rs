@@ -67,6 +67,7 @@ impl Mapping {
     }
 
     /// As [`Mapping::anonymous`], in pages of the pool that an administrator reserved (`vm.nr_hugepages`) where it has enough.
+    #[cfg(feature = "verbs")]
     pub(crate) fn huge(len: u64) -> io::Result<Arc<Mapping>> {
         const HUGE: usize = 2 << 20;
         let whole = usize::try_from(len).ok().and_then(|len| len.checked_next_multiple_of(HUGE));
