@@ -67,6 +67,7 @@
 
 mod agent;
 pub mod app;
+pub mod bench;
 pub mod cli;
 pub mod clock;
 mod command;

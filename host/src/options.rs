@@ -20,7 +20,7 @@ pub enum Transport {
     SharedMemory,
     /// An RDMA device.
     #[cfg(feature = "verbs")]
-    Verbs(VerbsOptions),
+    Verbs(Box<VerbsOptions>),
 }
 
 /// What a node on an RDMA device is opened with.
@@ -91,7 +91,7 @@ impl Options {
     /// given, and everything else at its default.
     #[cfg(feature = "verbs")]
     pub fn verbs(verbs: VerbsOptions, timing: Timing, node: u8, members: impl Into<Vec<u8>>) -> Options {
-        Options { transport: Transport::Verbs(verbs), timing, ..Options::new("", node, members) }
+        Options { transport: Transport::Verbs(Box::new(verbs)), timing, ..Options::new("", node, members) }
     }
 
     /// Everything that can be told without touching the system.

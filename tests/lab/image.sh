@@ -86,7 +86,7 @@ ln -sf "$from/bin/kmod" "$cache/tools/modprobe"
 kmod() { LD_LIBRARY_PATH="$from/lib/x86_64-linux-gnu:$from/usr/lib/x86_64-linux-gnu" "$cache/tools/$@"; }
 kmod depmod -b "$from" "$release"
 mkdir -p "lib/modules/$release"
-for module in crc32_generic rdma_rxe ib_uverbs rdma_ucm veth dummy virtio_net virtio_pci sch_netem; do
+for module in crc32_generic rdma_rxe ib_uverbs rdma_ucm veth bridge dummy virtio_net virtio_pci sch_netem; do
     kmod modprobe -d "$from" -S "$release" --show-depends "$module"
 done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u | while read -r path; do
     relative=${path#"$from"}

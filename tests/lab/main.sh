@@ -9,10 +9,40 @@ ip link set v1 up
 rdma link add rxe0 type rxe netdev v0 || { echo "lab: no soft-RoCE device"; exit 1; }
 export RUST_BACKTRACE=1
 failed=0
+# A device for each of $1 nodes, each on a network interface of its own, all joined by a bridge. The kernel would take the
+# short way between two addresses of one machine: rules send what leaves by an interface to its table, not to `local`.
+fleet() {
+    modprobe bridge
+    ip link add br0 type bridge
+    ip link set br0 up
+    for file in /proc/sys/net/ipv4/conf/all /proc/sys/net/ipv4/conf/default; do
+        echo 0 > $file/rp_filter
+        echo 1 > $file/accept_local
+        echo 2 > $file/arp_ignore
+        echo 1 > $file/arp_announce
+    done
+    ip rule add pref 300 lookup local
+    ip rule del pref 0
+    for node in $(seq 1 "$1"); do
+        ip link add n$node type veth peer name b$node
+        echo 1 > /proc/sys/net/ipv4/conf/n$node/accept_local
+        echo 0 > /proc/sys/net/ipv4/conf/n$node/rp_filter
+        ip address add 10.1.0.$node/24 dev n$node noprefixroute
+        ip link set n$node up
+        ip link set b$node master br0
+        ip link set b$node up
+        ip route add 10.1.0.0/24 dev n$node src 10.1.0.$node table $((100 + node))
+        ip route add local 10.1.0.$node dev n$node table $((100 + node))
+        ip rule add pref $((100 + node)) iif lo oif n$node lookup $((100 + node))
+        rdma link add rxe$node type rxe netdev n$node
+    done
+    devices=$(for node in $(seq 1 "$1"); do echo "--device rxe$node"; done)
+}
 run() {
     echo "lab: == $*"
-    "$@"
+    "$@" 2>/tmp/err
     status=$?
+    [ "$status" = 0 ] || tail -n 60 /tmp/err
     [ "$status" = 0 ] || { echo "lab: FAILED ($status): $*"; failed=1; }
 }
 for what in $(cat what); do
@@ -23,6 +53,21 @@ for what in $(cat what); do
                     run ./ringleader-program demo --fabric verbs --ring 8M --samples 500 --nodes "$nodes" "$fault" leader
                 done
             done
+            ;;
+        links)
+            fleet 3
+            run ./verbs_lab --ignored --test-threads=1 --nocapture --skip device_breaks
+            run env RINGLEADER_TEST_DEVICE_FATAL=1:8000 ./verbs_lab --ignored --nocapture device_breaks
+            ;;
+        wire)
+            # The demo over real packets: every node on a device and a network interface of its own.
+            fleet 5
+            run ./ringleader-program demo --fabric verbs --ring 8M --samples 0 $devices
+            run ./ringleader-program demo --fabric verbs --ring 8M --samples 0 --nodes 5 --pause leader $devices
+            ;;
+        bench)
+            run ./ringleader-program bench fence
+            run ./ringleader-program bench commit --fabric verbs --samples 3000
             ;;
         demo1) run env RINGLEADER_LOG=${LOG:-info} ./ringleader-program demo --fabric verbs --ring 8M --samples 500 ;;
         without)

@@ -1,6 +1,7 @@
 //! The command line of the `ringleader` program: one file a subcommand. Not the work itself.
 
 mod control;
+mod bench;
 mod demo;
 mod doctor;
 mod key;
@@ -67,6 +68,7 @@ impl Which {
     fn config(&self) -> Result<Config, ConfigError> {
         Config::read(&self.config, self.node)
     }
+    Bench(bench::Args),
 }
 
 /// Runs the program with the process's arguments.
@@ -89,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => control::status(&args),
         Command::Key(args) => key::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Bench(args) => bench::main(&args),
     }
 }
 

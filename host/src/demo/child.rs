@@ -134,13 +134,13 @@ fn transport(node: u8, setup: VerbsSetup) -> Result<Transport, String> {
     let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let port_of = |id: usize| id.checked_sub(1).and_then(|place| setup.ports.get(place)).copied();
     let others = |id: usize| port_of(id).filter(|_| id != usize::from(node));
-    Ok(Transport::Verbs(crate::VerbsOptions {
+    Ok(Transport::Verbs(Box::new(crate::VerbsOptions {
         choice: crate::fabric::verbs::Choice { device: setup.device.clone(), ..Default::default() },
         listen: address(port_of(usize::from(node)).ok_or("the demo named no port")?),
         addresses: std::array::from_fn(|id| others(id).map(|port| address(port).to_string())),
         key: Key::read(&setup.key_file).map_err(|error| error.to_string())?,
         group: GroupName::new("demo").expect("a name"),
-    }))
+    })))
 }
 
 #[cfg(not(feature = "verbs"))]

@@ -96,7 +96,7 @@ impl VerbsFabric {
         let (parts, areas) = Parts::new(&options.choice, options.ring_len, count, timeout, options.fence_by)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
-        let mut worker = Worker::new(&parts, &options.peers, rendezvous, receiver, producer)?;
+        let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
         let mut peers: [Option<Peer>; 16] = Default::default();
         for peer in &options.peers {
             peers[peer.slot()] = Some(Peer::new(parts.log_qp()?, worker.packet()));

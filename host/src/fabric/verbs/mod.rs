@@ -22,6 +22,7 @@ mod qp;
 mod rendezvous;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 mod worker;
 
 pub use card::{CARD_LEN, Card};
@@ -32,3 +33,8 @@ pub use parts::Areas;
 pub use port::Choice;
 pub use rendezvous::{Meeting, Rendezvous};
 pub use worker::DEVICE_FATAL_AFTER;
+
+/// Whether no piece of hardware is behind the device of that choice.
+pub fn is_software(choice: &Choice) -> Result<bool, VerbsError> {
+    port::open(choice).map(|(context, _)| context.is_software())
+}

@@ -3,12 +3,15 @@
 //! A session is the life of the one control queue pair of a pair of nodes. It comes about only when both ask for it; when
 //! one asks anew, or goes away, the other one hears that it is lost.
 
+use std::fmt;
+
 use ringleader_core::types::{Boot, NodeId};
 
 use super::card::Card;
 
 /// What an exchange tells.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "handed over without memory of its own")]
 pub enum Meeting {
     /// Both wanted it: here is the other one's card.
     Met {
@@ -37,6 +40,17 @@ pub enum Meeting {
         /// Number of the session.
         session: u64,
     },
+}
+
+impl fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A card has keys to memory in it.
+        match self {
+            Meeting::Met { peer, session, .. } => write!(f, "Met(node {peer}, session {session})"),
+            Meeting::Failed { peer, attempt } => write!(f, "Failed(node {peer}, attempt {attempt})"),
+            Meeting::Lost { peer, session } => write!(f, "Lost(node {peer}, session {session})"),
+        }
+    }
 }
 
 /// Where cards are exchanged. Called from one thread; nothing here waits.

@@ -29,7 +29,7 @@ use ringleader_core::layout::control;
 /// Looks at exchange and device when no job comes, this often.
 const TICK: Duration = Duration::from_millis(1);
 
-/// For tests, never for use: an environment variable that, set to n, makes the device seem broken (as by
+/// For tests, never for use: an environment variable that, set to `node:n`, makes the device of that node seem broken (as by
 /// `IBV_EVENT_DEVICE_FATAL`) n milliseconds after the start.
 pub const DEVICE_FATAL_AFTER: &str = "RINGLEADER_TEST_DEVICE_FATAL";
 
@@ -120,6 +120,7 @@ pub(super) struct Worker<R> {
 impl<R: Rendezvous> Worker<R> {
     pub(super) fn new(
         parts: &Arc<Parts>,
+        node: NodeId,
         peers: &[NodeId],
         rendezvous: R,
         jobs: Receiver<Job>,
@@ -131,7 +132,10 @@ impl<R: Rendezvous> Worker<R> {
         for peer in peers {
             table[peer.slot()].inbound = Some(Inbound::new(parts)?);
         }
-        let after = std::env::var(DEVICE_FATAL_AFTER).ok().and_then(|text| text.parse().ok());
+        let after = std::env::var(DEVICE_FATAL_AFTER).ok().and_then(|text| {
+            let (named, after) = text.split_once(':')?;
+            (named == node.to_string()).then(|| after.parse().ok())?
+        });
         Ok(Worker {
             parts: Arc::clone(parts),
             jobs,

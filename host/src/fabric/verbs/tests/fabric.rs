@@ -3,15 +3,8 @@
 use ringleader_core::layout::log;
 use ringleader_core::verb::{Class, Plane, Source, Status, Verb};
 
-use super::rig::{Hub, Node, connect, end_both, id, open, write_log};
-
-const A: u8 = 1;
-const B: u8 = 2;
-
-fn two() -> (Node, Node) {
-    let hub = Hub::default();
-    (Node::new(&hub, A, &[B]), Node::new(&hub, B, &[A]))
-}
+use super::super::trial::rig::{connect, end_both, id, open, write_log};
+use super::{A, B, two};
 
 #[test]
 #[ignore = "needs an RDMA device: make lab"]

@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringleader_core::layout::log;
 use ringleader_core::mem::Area;
 use ringleader_core::verb::{Class, Status, Verb};
 
@@ -15,95 +13,21 @@ use super::super::domain::Domain;
 use super::super::memory::{Access, Region};
 use super::super::port::{self, Choice, Port};
 use super::super::qp::{NUMBER_MASK, Numbers, Operation, Path, Permission, QueuePair, Request};
-use super::rig::{Hub, Node, bytes, connect, id, open, write_log};
+use super::super::trial::rig::{connect, id, open};
+use super::super::trial::try_fence;
+use super::two;
 use crate::fabric::map::Mapping;
-
-const WRITER: u8 = 1;
-const ACCEPTOR: u8 = 2;
-/// WRITEs kept under way, and the length of each.
-const WINDOW: u32 = 24;
-const PIECE: u32 = 1024;
-
-/// Writes without end, each time other bytes, until told to stop or until its queue pair breaks.
-fn blast(writer: &mut Node, epoch: u32, stop: &AtomicBool) {
-    let places = (super::rig::RING_LEN / u64::from(PIECE)) as u32;
-    let (mut posted, mut ended) = (0u32, 0u32);
-    while !stop.load(Ordering::Relaxed) {
-        while posted.wrapping_sub(ended) < WINDOW {
-            let offset = log::RING + u64::from(posted % places) * u64::from(PIECE);
-            for word in 0..u64::from(PIECE) / 8 {
-                writer.staging.store(offset + word * 8, u64::from(epoch) << 32 | u64::from(posted) + 1);
-            }
-            writer.post(write_log(ACCEPTOR, epoch, posted & NUMBER_MASK, offset, PIECE));
-            posted += 1;
-        }
-        ended += writer.reap() as u32;
-        if writer.ended.drain(..).any(|done| done.status != Status::Success) {
-            break;
-        }
-    }
-    while ended < posted {
-        ended += writer.reap() as u32;
-        writer.ended.clear();
-    }
-}
-
-/// How many of so many fences let bytes land after they were complete, and how long the longest took. The log area is
-/// compared for `watch` after each.
-fn late_bytes(fence_by: Option<FenceBy>, rounds: u32, watch: Duration) -> (u32, Duration) {
-    let hub = Hub::default();
-    let mut writer = Node::new(&hub, WRITER, &[ACCEPTOR]);
-    let mut acceptor = Node::fencing_by(&hub, ACCEPTOR, &[WRITER], fence_by);
-    let (mut numbers, _) = connect((&mut writer, WRITER), (&mut acceptor, ACCEPTOR), 1);
-    let (mut longest, mut late, mut written) = (Duration::ZERO, 0, 0);
-    for round in 1..=rounds {
-        open((&mut writer, WRITER), (&mut acceptor, ACCEPTOR), round, numbers);
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let before = bytes(&acceptor.log);
-        let thread = std::thread::spawn(move || {
-            blast(&mut writer, round, &told);
-            writer
-        });
-        // In the middle of the stream, which begins when the thread does.
-        let wait = Instant::now() + Duration::from_secs(2);
-        while acceptor.log.load(log::RING) >> 32 != u64::from(round) && Instant::now() < wait {
-            std::thread::yield_now();
-        }
-        std::thread::sleep(Duration::from_micros(3000 + u64::from(round) % 7 * 913));
-        let begun = Instant::now();
-        let fenced = acceptor.does(Verb::Fence { id: id(WRITER, Class::Fence, round, 0) });
-        longest = longest.max(begun.elapsed());
-        assert_eq!(fenced.status, Status::Success);
-        let after = bytes(&acceptor.log);
-        written += u32::from(after != before);
-        let until = Instant::now() + watch;
-        let mut changed = false;
-        while Instant::now() < until && !changed {
-            changed = bytes(&acceptor.log) != after;
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        late += u32::from(changed);
-        stop.store(true, Ordering::Relaxed);
-        writer = thread.join().expect("the writer ends");
-        let closed = writer.does(Verb::Close { id: id(ACCEPTOR, Class::Close, round, 0) });
-        assert_eq!(closed.status, Status::Success);
-        numbers = closed.value;
-    }
-    assert_eq!(written, rounds, "the writer did write before it was fenced");
-    (late, longest)
-}
 
 /// A2: after a completed fence the log area never changes again, whatever the writer goes on doing.
 #[test]
 #[ignore = "needs an RDMA device: make lab"]
 fn after_a_fence_nothing_lands() {
-    let (late, longest) = late_bytes(None, 20, Duration::from_secs(1));
-    println!("lab: fence: bytes landed after {late} of 20; the longest took {longest:?}");
-    assert_eq!(late, 0);
-    let (late, longest) = late_bytes(None, 100, Duration::from_millis(50));
-    println!("lab: fence: bytes landed after {late} of 100; the longest took {longest:?}");
-    assert_eq!(late, 0);
+    for (rounds, watch) in [(20, Duration::from_secs(1)), (100, Duration::from_millis(50))] {
+        let trial = try_fence(&Choice::default(), None, rounds, watch).expect("a device");
+        let longest = trial.fence_ns.max() / 1000;
+        println!("lab: fence: bytes landed after {} of {rounds}; the longest took {longest} us", trial.late);
+        assert_eq!(trial.late, 0);
+    }
 }
 
 /// Why the default is what it is. Nothing is asserted of a device that does better. On soft-RoCE the second of them breaks the
@@ -112,10 +36,8 @@ fn after_a_fence_nothing_lands() {
 #[ignore = "needs an RDMA device: make lab"]
 fn weak_fences_are_shown() {
     for fence_by in [FenceBy::Flags, FenceBy::Reset] {
-        let (late, longest) = late_bytes(Some(fence_by), 100, Duration::from_millis(50));
-        println!(
-            "lab: fence by {fence_by:?}: bytes landed after {late} of 100; the longest took {longest:?}"
-        );
+        let trial = try_fence(&Choice::default(), Some(fence_by), 100, Duration::from_millis(50));
+        println!("lab: fence by {fence_by:?}: bytes landed after {} of 100", trial.expect("a device").late);
     }
 }
 
@@ -272,14 +194,12 @@ fn arming_too_early_is_shown() {
 #[test]
 #[ignore = "needs an RDMA device: make lab"]
 fn a_fence_needs_nobody_at_the_other_end() {
-    let hub = Hub::default();
-    let mut writer = Node::new(&hub, WRITER, &[ACCEPTOR]);
-    let mut acceptor = Node::new(&hub, ACCEPTOR, &[WRITER]);
-    let (numbers, _) = connect((&mut writer, WRITER), (&mut acceptor, ACCEPTOR), 1);
-    open((&mut writer, WRITER), (&mut acceptor, ACCEPTOR), 1, numbers);
+    let (mut writer, mut acceptor) = two();
+    let (numbers, _) = connect((&mut writer, super::A), (&mut acceptor, super::B), 1);
+    open((&mut writer, super::A), (&mut acceptor, super::B), 1, numbers);
     drop(writer);
     for round in 0..3 {
-        let fenced = acceptor.does(Verb::Fence { id: id(WRITER, Class::Fence, 1, round) });
+        let fenced = acceptor.does(Verb::Fence { id: id(super::A, Class::Fence, 1, round) });
         assert_eq!(fenced.status, Status::Success);
     }
 }

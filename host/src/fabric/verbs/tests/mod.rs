@@ -3,4 +3,18 @@
 
 mod fabric;
 mod fence;
-mod rig;
+
+use super::Choice;
+use super::trial::rig::{Hub, Node};
+
+const A: u8 = 1;
+const B: u8 = 2;
+
+/// Two nodes that know each other.
+fn two() -> (Node, Node) {
+    // What went wrong at the device is only logged. A second test finds the subscriber there.
+    let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time().try_init();
+    let hub = Hub::default();
+    let node = |node, peer| Node::new(&hub, node, &[peer], &Choice::default(), None).expect("a device");
+    (node(A, B), node(B, A))
+}

@@ -1,4 +1,4 @@
-//! Two fabrics in one process, and an exchange that is a table.
+//! Two fabrics in one process, and an exchange that is a table: to try a device out, in tests and benchmarks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Epoch, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
-use super::super::{Card, Choice, FenceBy, Meeting, Options, Rendezvous, VerbsFabric};
+use super::super::{Card, Choice, FenceBy, Meeting, Options, Rendezvous, VerbsError, VerbsFabric};
 use crate::fabric::{Fabric, Mapped};
 
-pub(super) const RING_LEN: u64 = 1 << 20;
+pub(in crate::fabric::verbs) const RING_LEN: u64 = 1 << 20;
 
 #[derive(Default)]
 struct Table {
@@ -24,16 +24,16 @@ struct Table {
 
 /// What all nodes of a test share.
 #[derive(Clone, Default)]
-pub(super) struct Hub(Arc<Mutex<Table>>);
+pub(in crate::fabric::verbs) struct Hub(Arc<Mutex<Table>>);
 
 /// One node's way to it.
-pub(super) struct Desk {
+pub(in crate::fabric::verbs) struct Desk {
     hub: Hub,
     node: NodeId,
 }
 
 impl Hub {
-    pub(super) fn desk(&self, node: u8) -> Desk {
+    pub(in crate::fabric::verbs) fn desk(&self, node: u8) -> Desk {
         Desk { hub: self.clone(), node: NodeId(node) }
     }
 }
@@ -75,47 +75,49 @@ impl Rendezvous for Desk {
 }
 
 /// One node: its fabric and its memory.
-pub(super) struct Node {
-    pub(super) fabric: VerbsFabric,
-    pub(super) control: Area<Mapped>,
-    pub(super) log: Area<Mapped>,
-    pub(super) staging: Area<Mapped>,
+pub(in crate::fabric::verbs) struct Node {
+    pub(in crate::fabric::verbs) fabric: VerbsFabric,
+    #[cfg(test)]
+    pub(in crate::fabric::verbs) control: Area<Mapped>,
+    pub(in crate::fabric::verbs) log: Area<Mapped>,
+    pub(in crate::fabric::verbs) staging: Area<Mapped>,
     /// Completions that nobody asked for yet.
-    pub(super) ended: Vec<Completion>,
+    pub(in crate::fabric::verbs) ended: Vec<Completion>,
 }
 
 impl Node {
-    pub(super) fn new(hub: &Hub, node: u8, peers: &[u8]) -> Node {
-        Node::fencing_by(hub, node, peers, None)
-    }
-
-    pub(super) fn fencing_by(hub: &Hub, node: u8, peers: &[u8], fence_by: Option<FenceBy>) -> Node {
-        // What went wrong at the device is only logged. A second test finds the subscriber there.
-        let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time().try_init();
+    pub(in crate::fabric::verbs) fn new(
+        hub: &Hub,
+        node: u8,
+        peers: &[u8],
+        choice: &Choice,
+        fence_by: Option<FenceBy>,
+    ) -> Result<Node, VerbsError> {
         let options = Options {
-            choice: Choice::default(),
+            choice: choice.clone(),
             node: NodeId(node),
             peers: peers.iter().map(|peer| NodeId(*peer)).collect(),
             ring_len: RING_LEN,
             suspect_after_ns: Timing::SOFT_ROCE.suspect_after_ns,
             fence_by,
         };
-        let (fabric, areas) = VerbsFabric::create(&options, hub.desk(node)).expect("a device");
-        Node {
+        let (fabric, areas) = VerbsFabric::create(&options, hub.desk(node))?;
+        Ok(Node {
             fabric,
+            #[cfg(test)]
             control: Area::new(areas.control),
             log: Area::new(areas.log),
             staging: Area::new(areas.staging),
             ended: Vec::new(),
-        }
+        })
     }
 
-    pub(super) fn post(&mut self, verb: Verb) -> RequestId {
+    pub(in crate::fabric::verbs) fn post(&mut self, verb: Verb) -> RequestId {
         self.fabric.post(&verb);
         verb.id()
     }
 
-    pub(super) fn reap(&mut self) -> usize {
+    pub(in crate::fabric::verbs) fn reap(&mut self) -> usize {
         let id = RequestId { peer: NodeId(0), class: Class::Beat, epoch: Epoch(0), number: 0 };
         let mut out = [Completion { id, status: Status::Failed, value: 0 }; 64];
         self.fabric.ring();
@@ -124,13 +126,13 @@ impl Node {
         count
     }
 
-    pub(super) fn take(&mut self, id: RequestId) -> Option<Completion> {
+    pub(in crate::fabric::verbs) fn take(&mut self, id: RequestId) -> Option<Completion> {
         let at = self.ended.iter().position(|done| done.id == id)?;
         Some(self.ended.remove(at))
     }
 
     /// Waits for the end of one verb.
-    pub(super) fn end(&mut self, id: RequestId) -> Completion {
+    pub(in crate::fabric::verbs) fn end(&mut self, id: RequestId) -> Completion {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             self.reap();
@@ -142,7 +144,7 @@ impl Node {
         }
     }
 
-    pub(super) fn does(&mut self, verb: Verb) -> Completion {
+    pub(in crate::fabric::verbs) fn does(&mut self, verb: Verb) -> Completion {
         let id = self.post(verb);
         let done = self.end(id);
         assert!(!self.ended.iter().any(|other| other.id == id), "{id:?} ended twice");
@@ -150,11 +152,11 @@ impl Node {
     }
 }
 
-pub(super) fn id(peer: u8, class: Class, epoch: u32, number: u32) -> RequestId {
+pub(in crate::fabric::verbs) fn id(peer: u8, class: Class, epoch: u32, number: u32) -> RequestId {
     RequestId { peer: NodeId(peer), class, epoch: Epoch(epoch), number }
 }
 
-pub(super) fn write_log(peer: u8, epoch: u32, number: u32, offset: u64, len: u32) -> Verb {
+pub(in crate::fabric::verbs) fn write_log(peer: u8, epoch: u32, number: u32, offset: u64, len: u32) -> Verb {
     Verb::Write {
         id: id(peer, Class::Entries, epoch, number),
         plane: Plane::Log,
@@ -166,7 +168,7 @@ pub(super) fn write_log(peer: u8, epoch: u32, number: u32, offset: u64, len: u32
 }
 
 /// Connects two nodes; their initiators' numbers.
-pub(super) fn connect(a: (&mut Node, u8), b: (&mut Node, u8), epoch: u32) -> (u64, u64) {
+pub(in crate::fabric::verbs) fn connect(a: (&mut Node, u8), b: (&mut Node, u8), epoch: u32) -> (u64, u64) {
     let (at_a, at_b) = (id(b.1, Class::Connect, epoch, 0), id(a.1, Class::Connect, epoch, 0));
     a.0.post(Verb::Connect { id: at_a });
     b.0.post(Verb::Connect { id: at_b });
@@ -176,7 +178,10 @@ pub(super) fn connect(a: (&mut Node, u8), b: (&mut Node, u8), epoch: u32) -> (u6
 }
 
 /// Waits for one verb each of two nodes, neither of which may wait for the other.
-pub(super) fn end_both(a: (&mut Node, RequestId), b: (&mut Node, RequestId)) -> (Completion, Completion) {
+pub(in crate::fabric::verbs) fn end_both(
+    a: (&mut Node, RequestId),
+    b: (&mut Node, RequestId),
+) -> (Completion, Completion) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let (mut done_a, mut done_b) = (None, None);
     loop {
@@ -191,18 +196,27 @@ pub(super) fn end_both(a: (&mut Node, RequestId), b: (&mut Node, RequestId)) -> 
     }
 }
 
-/// Arms `acceptor` for `writer`, opens and grants.
-pub(super) fn open(writer: (&mut Node, u8), acceptor: (&mut Node, u8), epoch: u32, numbers: u64) {
+/// Arms `acceptor` for `writer`, opens and grants; how long arm and grant took, in nanoseconds.
+pub(in crate::fabric::verbs) fn open(
+    writer: (&mut Node, u8),
+    acceptor: (&mut Node, u8),
+    epoch: u32,
+    numbers: u64,
+) -> (u64, u64) {
+    let begun = Instant::now();
     let armed = acceptor.0.does(Verb::Arm { id: id(writer.1, Class::Arm, epoch, 0), numbers });
+    let arm_ns = begun.elapsed().as_nanos() as u64;
     assert_eq!(armed.status, Status::Success);
     let opened =
         writer.0.does(Verb::Open { id: id(acceptor.1, Class::Open, epoch, 0), numbers: armed.value });
     assert_eq!(opened.status, Status::Success);
+    let begun = Instant::now();
     let granted = acceptor.0.does(Verb::Grant { id: id(writer.1, Class::Grant, epoch, 0) });
     assert_eq!(granted.status, Status::Success);
+    (arm_ns, begun.elapsed().as_nanos() as u64)
 }
 
-pub(super) fn bytes(memory: &Area<Mapped>) -> Vec<u64> {
+pub(in crate::fabric::verbs) fn bytes(memory: &Area<Mapped>) -> Vec<u64> {
     use std::sync::atomic::Ordering;
     memory.memory().words().iter().map(|word| word.load(Ordering::Relaxed)).collect()
 }
