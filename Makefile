@@ -4,13 +4,14 @@ CARGO ?= cargo
 ARGS ?=
 SEEDS ?= 20000
 
-.PHONY: help demo test lint no-std sim acceptance bench doc setup
+.PHONY: help demo test lint no-std sim lab acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
 	@echo 'make demo ARGS=…  the same with options of your own, e.g. ARGS="--nodes 5 --pause leader"'
 	@echo 'make test         lints, the no_std proof, all tests'
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
+	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -24,6 +25,7 @@ test: setup lint no-std
 	else \
 		$(CARGO) test --workspace; \
 	fi
+	tests/lab/run.sh
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -39,6 +41,13 @@ no-std: setup
 sim: setup
 	$(CARGO) run --release --package ringleader-tests --bin sim -- --seeds $(SEEDS)
 
+# The virtual machine is made of Debian's packages and runs under QEMU; where there is none, it says so and is well.
+lab: setup
+	@command -v qemu-system-x86_64 >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+			apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 cpio binutils; } || true
+	tests/lab/run.sh $(ARGS)
+
 acceptance: setup
 	$(CARGO) build --release --package ringleader
 	scripts/acceptance.sh
@@ -50,9 +59,13 @@ bench: setup
 doc:
 	$(CARGO) doc --workspace --no-deps --open
 
-# Rust must be there (https://rustup.rs); a C compiler to link with is installed where that is possible.
+# Rust must be there (https://rustup.rs); a C compiler to link with, and cmake and libclang for the RDMA devices, are installed
+# where that is possible.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust from https://rustup.rs' >&2; exit 1; }
 	@command -v cc >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
 		{ echo 'make: a C compiler (cc) is missing: install gcc' >&2; exit 1; }
+	@{ command -v cmake && { [ -n "$$LIBCLANG_PATH" ] || ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib*/libclang*.so*; }; } >/dev/null 2>&1 || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq cmake libclang-dev; } || \
+		{ echo 'make: cmake or libclang is missing: install cmake and libclang-dev, or build without RDMA devices (cargo build --no-default-features)' >&2; exit 1; }

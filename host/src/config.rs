@@ -127,13 +127,37 @@ impl Config {
     /// What a node on shared memory is opened with; `None` for another fabric.
     pub fn shm_options(&self) -> Option<Options> {
         let Fabric::Shm { directory } = &self.fabric else { return None };
-        let mut options = Options::new(directory, self.node, self.members.clone());
+        Some(self.common(Options::new(directory, self.node, self.members.clone())))
+    }
+
+    /// What a node on RDMA is opened with; `None` for another fabric, and in a build without it.
+    #[cfg(feature = "verbs")]
+    pub fn verbs_options(&self, key: Key) -> Option<Options> {
+        let Fabric::Verbs(verbs) = &self.fabric else { return None };
+        let choice = crate::fabric::verbs::Choice {
+            device: verbs.device.clone(),
+            port: verbs.port,
+            gid_index: verbs.gid_index,
+        };
+        let mut addresses = verbs.addresses.clone();
+        addresses[usize::from(self.node)] = None;
+        let verbs = crate::VerbsOptions { choice, listen: verbs.listen, addresses, key, group: self.group };
+        Some(self.common(Options::verbs(verbs, self.timing.timing(), self.node, self.members.clone())))
+    }
+
+    /// What a node on RDMA is opened with: there is none in this build.
+    #[cfg(not(feature = "verbs"))]
+    pub fn verbs_options(&self, _: Key) -> Option<Options> {
+        None
+    }
+
+    fn common(&self, mut options: Options) -> Options {
         options.ring_len = self.ring_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
         options.idle = self.idle;
         options.pin = self.pin;
-        Some(options)
+        options
     }
 
     /// What the exchange of a node on RDMA is started with; `None` for another fabric.

@@ -12,18 +12,21 @@ failed=0
 # A device for each of $1 nodes, each on a network interface of its own, all joined by a bridge. The kernel would take the
 # short way between two addresses of one machine: rules send what leaves by an interface to its table, not to `local`.
 fleet() {
-    modprobe bridge
-    ip link add br0 type bridge
-    ip link set br0 up
-    for file in /proc/sys/net/ipv4/conf/all /proc/sys/net/ipv4/conf/default; do
-        echo 0 > $file/rp_filter
-        echo 1 > $file/accept_local
-        echo 2 > $file/arp_ignore
-        echo 1 > $file/arp_announce
-    done
-    ip rule add pref 300 lookup local
-    ip rule del pref 0
+    if [ ! -e /sys/class/net/br0 ]; then
+        modprobe bridge
+        ip link add br0 type bridge
+        ip link set br0 up
+        for file in /proc/sys/net/ipv4/conf/all /proc/sys/net/ipv4/conf/default; do
+            echo 0 > $file/rp_filter
+            echo 1 > $file/accept_local
+            echo 2 > $file/arp_ignore
+            echo 1 > $file/arp_announce
+        done
+        ip rule add pref 300 lookup local
+        ip rule del pref 0
+    fi
     for node in $(seq 1 "$1"); do
+        [ ! -e /sys/class/net/n$node ] || continue
         ip link add n$node type veth peer name b$node
         echo 1 > /proc/sys/net/ipv4/conf/n$node/accept_local
         echo 0 > /proc/sys/net/ipv4/conf/n$node/rp_filter
@@ -48,9 +51,17 @@ run() {
 for what in $(cat what); do
     case $what in
         demo)
-            for nodes in 3 5; do
-                for fault in --kill --pause; do
-                    run ./ringleader-program demo --fabric verbs --ring 8M --samples 500 --nodes "$nodes" "$fault" leader
+            for fault in "--kill leader" "--pause leader"; do
+                run ./ringleader demo --fabric verbs --ring 8M --samples 0 --nodes 5 $fault
+            done
+            ;;
+        many)
+            # What must end identical every time: 20,000 entries, the leader killed or stopped.
+            for round in $(seq 1 10); do
+                for nodes in 3 5; do
+                    for fault in "--kill leader" "--pause leader"; do
+                        run ./ringleader demo --fabric verbs --ring 8M --samples 0 --nodes $nodes $fault
+                    done
                 done
             done
             ;;
@@ -62,24 +73,24 @@ for what in $(cat what); do
         wire)
             # The demo over real packets: every node on a device and a network interface of its own.
             fleet 5
-            run ./ringleader-program demo --fabric verbs --ring 8M --samples 0 $devices
-            run ./ringleader-program demo --fabric verbs --ring 8M --samples 0 --nodes 5 --pause leader $devices
+            run ./ringleader demo --fabric verbs --ring 8M --samples 0 $devices
+            run ./ringleader demo --fabric verbs --ring 8M --samples 0 --nodes 5 --pause leader $devices
             ;;
         bench)
-            run ./ringleader-program bench fence
-            run ./ringleader-program bench commit --fabric verbs --samples 3000
+            run ./ringleader bench fence
+            run ./ringleader bench commit --fabric verbs --samples 3000
             ;;
-        demo1) run env RINGLEADER_LOG=${LOG:-info} ./ringleader-program demo --fabric verbs --ring 8M --samples 500 ;;
         without)
             # Without the library the program starts, does what it can, and says in one line what it cannot.
             mv /lib/libibverbs.so.1 /lib/away
-            run ./ringleader-program demo --ring 1M --entries 1000 --samples 0
-            ./ringleader-program demo --fabric verbs --ring 1M 2>&1 | tee /tmp/said
+            run ./ringleader demo --ring 1M --entries 1000 --samples 0
+            run ./ringleader --version
+            ./ringleader demo --fabric verbs --ring 1M 2>&1 | tee /tmp/said
             grep -q "libibverbs is not installed" /tmp/said || { echo "lab: FAILED: says nothing"; failed=1; }
             mv /lib/away /lib/libibverbs.so.1
             ;;
-        unit) run ./ringleader --ignored --test-threads=1 --nocapture --skip weak_fences fabric::verbs ;;
-        weak) run ./ringleader --ignored --test-threads=1 --nocapture weak_fences ;;
+        unit) run ./unit_tests --ignored --test-threads=1 --nocapture --skip weak_fences fabric::verbs ;;
+        weak) run ./unit_tests --ignored --test-threads=1 --nocapture weak_fences ;;
         *) echo "lab: nothing is called $what"; failed=1 ;;
     esac
 done

@@ -1,36 +1,51 @@
 #!/bin/sh
-# The lab: builds the tests that need an RDMA device, boots a virtual machine that has soft-RoCE, and runs them there.
+# The lab: boots a virtual machine that has soft-RoCE devices, and runs there what needs an RDMA device.
 #
-# Usage: run.sh [NAME...]: what to run (see `case` in main.sh), everything short by default. LAB_CACHE (target/lab) keeps the image.
-# Without QEMU, or without a way to make the image, says so and is well: exit status 0, unless LAB_REQUIRED=1.
+# Usage: run.sh [NAME...]: what to run (the names are those of main.sh); the short form by default, `long` for the long one.
+# LAB_CACHE (target/lab) keeps the machine's image. Without QEMU, or where the image cannot be made, it says so and is well;
+# with LAB_REQUIRED=1 that is a failure.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 cache=${LAB_CACHE:-$target/lab}
+cargo=${CARGO:-cargo}
 skip() {
     echo "lab: SKIPPED: $1" >&2
     [ "${LAB_REQUIRED:-0}" = 0 ] || exit 1
     exit 0
 }
-[ "$(uname -m)" = x86_64 ] || skip "the virtual machine is for x86_64"
-for program in qemu-system-x86_64 cpio gzip dpkg readelf; do
-    command -v "$program" >/dev/null || skip "$program is missing (apt-get install qemu-system-x86 cpio binutils)"
+[ "$(uname -m)" = x86_64 ] || skip "the virtual machine is one of x86_64"
+for program in qemu-system-x86_64 cpio gzip dpkg apt-get readelf; do
+    command -v "$program" >/dev/null ||
+        skip "$program is missing (on Debian and Ubuntu: apt-get install qemu-system-x86 cpio binutils)"
 done
-"$here/image.sh" "$cache" || skip "the image cannot be made here (it is made of Debian's packages, with apt-get download)"
+"$here/image.sh" "$cache" || skip "the machine's image cannot be made here: it is made of packages that apt-get fetches"
 
-# Every test program, as cargo names it, and the program itself.
+# The test programs, and the program itself, as optimised as tests are.
 cd "$root"
-programs=$(cargo test --no-run --package ringleader --lib --test verbs_lab --message-format=json 2>/dev/null |
-    sed -n 's/.*"target":{"kind":\["\(lib\|test\)"[^}]*"name":"\([a-z_]*\)".*"executable":"\([^"]*\)".*/\2 \3/p')
-cargo build --release --quiet --package ringleader --bin ringleader
 lab=$(mktemp -d "${TMPDIR:-/tmp}/ringleader-lab.XXXXXX")
 trap 'rm -rf "$lab"' EXIT
+"$cargo" test --no-run --package ringleader --lib --test verbs_lab 2> "$lab/built" || { cat "$lab/built" >&2; exit 1; }
+built() { sed -n "s|.*Executable $1 (\(.*\))|\1|p" "$lab/built"; }
+strip -o "$lab/unit_tests" "$(built 'unittests src/lib.rs')"
+strip -o "$lab/verbs_lab" "$(built 'tests/verbs_lab.rs')"
+strip -o "$lab/ringleader" "$target/debug/ringleader"
 cp "$here/main.sh" "$lab/main"
 chmod 755 "$lab/main"
-echo "${*:-short}" > "$lab/what"
-echo "$programs" | while read -r name path; do
-    [ -z "$name" ] || strip -o "$lab/$name" "$path"
-done
-strip -o "$lab/ringleader-program" "$target/release/ringleader"
-"$here/boot.sh" "$cache" "$lab"
+
+# boot NAME...: in one machine.
+boot() {
+    echo "$*" > "$lab/what"
+    "$here/boot.sh" "$cache" "$lab"
+}
+case ${*:-short} in
+    short) boot unit links wire demo without bench ;;
+    long)
+        boot unit links wire without bench
+        LAB_SECONDS=3600 boot many
+        # Apart, for it may take the machine down; that the others are as they are is shown without it.
+        boot weak || echo "lab: the weak fences took the machine down" >&2
+        ;;
+    *) boot "$@" ;;
+esac

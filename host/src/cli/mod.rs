@@ -1,7 +1,7 @@
 //! The command line of the `ringleader` program: one file a subcommand. Not the work itself.
 
-mod control;
 mod bench;
+mod control;
 mod demo;
 mod doctor;
 mod key;
@@ -51,6 +51,7 @@ enum Command {
     Status(control::StatusArgs),
     Key(key::Args),
     Doctor(doctor::Args),
+    Bench(bench::Args),
 }
 
 /// Which node is meant.
@@ -68,7 +69,6 @@ impl Which {
     fn config(&self) -> Result<Config, ConfigError> {
         Config::read(&self.config, self.node)
     }
-    Bench(bench::Args),
 }
 
 /// Runs the program with the process's arguments.

@@ -96,11 +96,14 @@ fn open(config: &Config, keeper: Keeper) -> Result<Node, Error> {
             Node::open(options, keeper).map_err(|error| wrong(&error))
         }
         Fabric::Verbs(verbs) => {
-            Key::read(&verbs.key_file).map_err(|error| wrong(&error))?;
-            Err(Error::Wrong(format!(
-                "{}: fabric = \"verbs\" is not part of this build",
-                config.path.display()
-            )))
+            let key = Key::read(&verbs.key_file).map_err(|error| wrong(&error))?;
+            let Some(options) = config.verbs_options(key) else {
+                return Err(Error::Wrong(format!(
+                    "{}: fabric = \"verbs\" is not part of this build",
+                    config.path.display()
+                )));
+            };
+            Node::open(options, keeper).map_err(|error| wrong(&error))
         }
     }
 }
