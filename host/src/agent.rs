@@ -143,7 +143,10 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             if progress {
                 idler.reset();
             } else {
-                idler.wait(now, self.replica.poll_timeout());
+                // Who leads waits for proposals too, which wake nobody.
+                let fabric = &mut self.fabric;
+                let leads = self.leader == Some(self.node.0);
+                idler.wait(now, self.replica.poll_timeout(), |ns| !leads && fabric.wait(ns));
             }
         }
         drop(guard);

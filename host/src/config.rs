@@ -157,6 +157,7 @@ impl Config {
         options.quorum = self.quorum;
         options.idle = self.idle;
         options.pin = self.pin;
+        options.notify = self.notify;
         options
     }
 

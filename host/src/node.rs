@@ -24,6 +24,8 @@ use tracing::{info_span, warn};
 use crate::agent::{Agent, Parts};
 use crate::app::StateMachine;
 use crate::command::Command;
+#[cfg(feature = "verbs")]
+use crate::config::Notify;
 use crate::errors::{CloseError, FormError, MeasureError, OpenError};
 use crate::events::{self, Events, TimedEvent};
 #[cfg(feature = "verbs")]
@@ -264,6 +266,7 @@ fn open_verbs<S: StateMachine>(
             ring_len: core.ring_len,
             suspect_after_ns: options.timing.suspect_after_ns,
             fence_by: None,
+            wakes: options.notify == Notify::Imm,
         },
         exchange,
     )?;

@@ -7,6 +7,7 @@ use ringleader_core::proposer::Quorum;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{MAX_NODES, NodeId};
 
+use crate::config::Notify;
 use crate::errors::OpenError;
 use crate::idle::Idle;
 use crate::memory;
@@ -61,6 +62,8 @@ pub struct Options {
     pub quorum: Quorum,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
+    /// How it learns that a peer has written. [`Notify::Imm`] takes effect with [`Idle::Adaptive`], on RDMA devices.
+    pub notify: Notify,
     /// Ties the agent's thread to this processor.
     pub pin: Option<usize>,
     /// Leaves the region file in place on a clean close, for `ringleader log`.
@@ -82,6 +85,7 @@ impl Options {
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
             idle: Idle::default(),
+            notify: Notify::Poll,
             pin: None,
             keep_region: false,
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ringleader::config::Notify;
 use ringleader::exchange::{GroupName, Key};
 use ringleader::fabric::verbs::Choice;
 use ringleader::{
@@ -186,6 +187,54 @@ fn loss_and_delay_are_lived_with() {
     }
     group.propose(300..350, |_| true);
     group.wait_until_identical(350, |_| true);
+}
+
+/// Clock ticks that this process has had of the processors.
+fn ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("a process");
+    let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
+    fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number")
+}
+
+#[test]
+#[ignore = "needs soft-RoCE devices: make lab"]
+fn followers_that_sleep_are_woken() {
+    for notify in [Notify::Poll, Notify::Imm] {
+        let mut group = Group::open(3, |_, options, _| options.notify = notify);
+        group.nodes[0].form(Duration::from_secs(60)).expect("the group forms");
+        let begun = Instant::now();
+        group.propose(0..300, |_| true);
+        group.wait_until_identical(300, |_| true);
+        let took = begun.elapsed();
+        let before = ticks();
+        thread::sleep(Duration::from_secs(3));
+        println!(
+            "lab: notify {notify:?}: 300 entries in {took:?}; idle for 3 s: {} ticks of 10 ms",
+            ticks() - before
+        );
+        // More than the receives that are posted: they are filled up again.
+        let leader = group.wait_for_leader(|_| true);
+        let mut handle = group.nodes[leader].handle();
+        let (mut sent, mut committed) = (0u64, 0u64);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while committed < 6000 && Instant::now() < deadline {
+            while sent < 6000 && handle.propose(&(300 + sent).to_le_bytes()).is_ok() {
+                sent += 1;
+            }
+            while let Some((_, outcome)) = handle.poll() {
+                committed += u64::from(matches!(outcome, Outcome::Committed { .. }));
+                assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        group.wait_until_identical(6300, |_| true);
+        // The leader goes: those who sleep notice, and one of them leads.
+        drop(handle);
+        drop(group.nodes.remove(leader));
+        group.applied.remove(leader);
+        group.propose(6300..6350, |_| true);
+        group.wait_until_identical(6350, |_| true);
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 # Boots the lab's virtual machine, runs a program in it and exits as it does. What the machine says goes to standard output.
 #
 # Usage: boot.sh CACHE DIRECTORY [QEMU ARGUMENT...]
-# DIRECTORY becomes /lab in the machine; /lab/main is run. LAB_SECONDS (600) bounds it, LAB_CPUS (2) and LAB_MEMORY (1024, MiB) size it.
+# DIRECTORY becomes /lab in the machine; /lab/main is run. LAB_SECONDS (600) bounds it, LAB_CPUS (2) and LAB_MEMORY (1024, MiB)
+# size it, LAB_ACCEL (tcg,thread=multi) is QEMU's -accel.
 set -eu
 cache=${1:?usage: boot.sh CACHE DIRECTORY [QEMU ARGUMENT...]}
 lab=${2:?usage: boot.sh CACHE DIRECTORY [QEMU ARGUMENT...]}
@@ -25,7 +26,7 @@ mkfifo "$work/serial"
 sed -u 's/\r$//' "$work/serial" | tee "$work/out" &
 shown=$!
 # No KVM: it is not everywhere, and figures are ratios. The clock of the processor is good enough, and reading it stays inside.
-timeout "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "${LAB_CPUS:-2}" -m "${LAB_MEMORY:-1024}" \
+timeout "$seconds" qemu-system-x86_64 -accel "${LAB_ACCEL:-tcg,thread=multi}" -cpu max -smp "${LAB_CPUS:-2}" -m "${LAB_MEMORY:-1024}" \
     -nodefaults -no-user-config -display none -serial stdio -monitor none -no-reboot \
     -kernel "$cache/vmlinuz" -initrd "$work/initrd" \
     -append "console=ttyS0 quiet panic=-1 tsc=reliable clocksource=tsc mitigations=off" "$@" </dev/null > "$work/serial" 2>&1 &

@@ -80,6 +80,7 @@ for what in $(cat what); do
             run ./ringleader bench fence
             run ./ringleader bench commit --fabric verbs --samples 3000
             ;;
+        commit) run ./ringleader bench commit --fabric verbs --samples 1000 ;;
         without)
             # Without the library the program starts, does what it can, and says in one line what it cannot.
             mv /lib/libibverbs.so.1 /lib/away

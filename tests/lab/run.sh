@@ -44,6 +44,9 @@ case ${*:-short} in
     long)
         boot unit links wire without bench
         LAB_SECONDS=3600 boot many
+        # A clock that counts instructions: figures repeat, whatever else the host does.
+        echo commit > "$lab/what"
+        LAB_CPUS=4 LAB_ACCEL=tcg,thread=single "$here/boot.sh" "$cache" "$lab" -icount shift=0,sleep=off
         # Apart, for it may take the machine down; that the others are as they are is shown without it.
         boot weak || echo "lab: the weak fences took the machine down" >&2
         ;;

@@ -32,6 +32,11 @@ impl Completions {
         self.tail += 1;
     }
 
+    #[cfg(feature = "verbs")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
     #[inline]
     pub(crate) fn take(&mut self, out: &mut [Completion]) -> usize {
         let count = out.len().min(self.tail - self.head);

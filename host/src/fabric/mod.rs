@@ -24,6 +24,13 @@ pub trait Fabric {
     #[inline(always)]
     fn ring(&mut self) {}
 
+    /// Sleeps until a peer's WRITE comes, at most for `ns` nanoseconds. False at once where a fabric cannot, or has something
+    /// to do.
+    #[inline(always)]
+    fn wait(&mut self, _ns: u64) -> bool {
+        false
+    }
+
     /// The group was formed: from now on only its members are met.
     fn handle_formed(&mut self, _group: u128) {}
 

@@ -50,7 +50,9 @@ pub(super) struct Fields {
     pub(super) gid: [u8; 16],
     pub(super) reads_started: u8,
     pub(super) reads_served: u8,
-    reserved: [u8; 6],
+    /// 1 when WRITEs to this node are to wake it.
+    pub(super) wakes: u8,
+    reserved: [u8; 5],
     /// The control area: READ and WRITE over the control queue pair.
     pub(super) control: RemoteRange,
     /// The log area, READ only, over the control queue pair.
@@ -70,6 +72,7 @@ pub(super) struct Own {
     pub(super) gid: Option<[u8; 16]>,
     pub(super) reads_started: u8,
     pub(super) reads_served: u8,
+    pub(super) wakes: bool,
     pub(super) control: RemoteRange,
     pub(super) log_readable: RemoteRange,
     pub(super) log: RemoteRange,
@@ -88,7 +91,8 @@ impl Fields {
             gid: own.gid.unwrap_or_default(),
             reads_started: own.reads_started,
             reads_served: own.reads_served,
-            reserved: [0; 6],
+            wakes: u8::from(own.wakes),
+            reserved: [0; 5],
             control: own.control,
             log_readable: own.log_readable,
             log: own.log,
@@ -111,6 +115,7 @@ impl Fields {
             && (fields.qp | fields.packet) & !NUMBER_MASK == 0
             && (1..=5).contains(&fields.mtu)
             && fields.has_gid <= 1
+            && fields.wakes <= 1
             && (fields.has_gid == 1 || fields.lid != 0)
             && fields.reads_started != 0
             && fields.reads_served != 0
@@ -133,6 +138,7 @@ mod tests {
             gid: Some([7; 16]),
             reads_started: 16,
             reads_served: 16,
+            wakes: false,
             control: range(1 << 20, 1 << 16),
             log_readable: range(1 << 21, 1 << 20),
             log: range(1 << 21, 1 << 20),

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use rdma_sys as sys;
 use ringleader_core::verb::Status;
 
-use super::context::Context;
+use super::context::{Context, check};
 use super::error::VerbsError;
+use super::receives::Channel;
 
 /// Completions taken at once.
 pub(super) const POLL: usize = 16;
@@ -20,6 +21,7 @@ pub(super) const POLL: usize = 16;
 #[derive(Debug)]
 pub(super) struct CompletionQueue {
     raw: NonNull<sys::ibv_cq>,
+    _channel: Option<Arc<Channel>>,
     _context: Arc<Context>,
 }
 
@@ -39,13 +41,37 @@ pub(super) struct Done {
 impl CompletionQueue {
     /// A queue with room for `len` completions.
     pub(super) fn new(context: &Arc<Context>, len: u32) -> Result<Arc<CompletionQueue>, VerbsError> {
+        CompletionQueue::make(context, len, None)
+    }
+
+    /// The same, that tells a channel when it is asked to.
+    pub(super) fn telling(
+        context: &Arc<Context>,
+        len: u32,
+        channel: &Arc<Channel>,
+    ) -> Result<Arc<CompletionQueue>, VerbsError> {
+        CompletionQueue::make(context, len, Some(Arc::clone(channel)))
+    }
+
+    fn make(
+        context: &Arc<Context>,
+        len: u32,
+        channel: Option<Arc<Channel>>,
+    ) -> Result<Arc<CompletionQueue>, VerbsError> {
         let len = i32::try_from(len).unwrap_or(i32::MAX);
-        // SAFETY: the context is open; no channel, vector 0, which every device has.
-        let raw = unsafe { sys::ibv_create_cq(context.raw(), len, ptr::null_mut(), ptr::null_mut(), 0) };
+        let told = channel.as_ref().map_or(ptr::null_mut(), |channel| channel.raw());
+        // SAFETY: the context is open, and so is the channel, if any; vector 0 is one that every device has.
+        let raw = unsafe { sys::ibv_create_cq(context.raw(), len, ptr::null_mut(), told, 0) };
         let raw = NonNull::new(raw)
             .ok_or_else(io::Error::last_os_error)
             .map_err(VerbsError::call("ibv_create_cq", context.name()))?;
-        Ok(Arc::new(CompletionQueue { raw, _context: Arc::clone(context) }))
+        Ok(Arc::new(CompletionQueue { raw, _channel: channel, _context: Arc::clone(context) }))
+    }
+
+    /// Tells the channel of the next completion.
+    pub(super) fn tell(&self) -> io::Result<()> {
+        // SAFETY: the queue lives.
+        check(unsafe { sys::ibv_req_notify_cq(self.raw(), 0) })
     }
 
     pub(super) fn raw(&self) -> *mut sys::ibv_cq {

@@ -149,6 +149,11 @@ impl Peer {
         }
     }
 
+    /// Whether nothing is under way at either end.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.control.posted.is_empty() && self.log.posted.is_empty() && !self.is_closing()
+    }
+
     /// Whether an end waits for what is under way.
     pub(super) fn is_closing(&self) -> bool {
         let log = matches!(self.log.state, LogState::Failing { .. } | LogState::Draining { .. });

@@ -51,6 +51,8 @@ pub struct Options {
     pub suspect_after_ns: u64,
     /// How writers are fenced; in a way that is strict on the device when `None`.
     pub fence_by: Option<FenceBy>,
+    /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    pub wakes: bool,
 }
 
 /// A request that was posted and not handed to the device yet.
@@ -76,6 +78,8 @@ pub struct VerbsFabric {
     /// One bit a peer with an end on its way down.
     closing: u16,
     dead: bool,
+    /// Jobs of which the worker will report: while there are any, nobody sleeps.
+    working: u32,
     /// Completions that nobody waited for: of queue pairs that were given up.
     strays: u64,
     reports: Consumer<Report>,
@@ -93,7 +97,8 @@ impl VerbsFabric {
     ) -> Result<(VerbsFabric, Areas), VerbsError> {
         let timeout = timeout_of(options.suspect_after_ns);
         let count = options.peers.len() as u64;
-        let (parts, areas) = Parts::new(&options.choice, options.ring_len, count, timeout, options.fence_by)?;
+        let (parts, areas) =
+            Parts::new(&options.choice, options.ring_len, count, timeout, options.fence_by, options.wakes)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
         let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
@@ -115,6 +120,7 @@ impl VerbsFabric {
             held_for: (0, End::Log),
             closing: 0,
             dead: false,
+            working: 0,
             strays: 0,
             reports,
             jobs: Some(jobs),
@@ -197,11 +203,13 @@ impl VerbsFabric {
         }
     }
 
-    fn remote(&self, id: RequestId, plane: Plane) -> RemoteRange {
+    /// Where a peer's area is, and whether WRITEs to it are to wake it.
+    #[inline]
+    fn remote(&self, id: RequestId, plane: Plane) -> (RemoteRange, bool) {
         let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
-        peer.map_or(RemoteRange::default(), |peer| match plane {
-            Plane::Control => peer.remote.control,
-            Plane::Log => peer.remote.log,
+        peer.map_or_else(Default::default, |peer| match plane {
+            Plane::Control => (peer.remote.control, peer.remote.wakes),
+            Plane::Log => (peer.remote.log, peer.remote.wakes),
         })
     }
 
@@ -209,11 +217,11 @@ impl VerbsFabric {
     fn post_write(&mut self, verb: &Verb) {
         let Verb::Write { id, plane, source, from, to, len } = *verb else { return };
         let end = if plane == Plane::Log { End::Log } else { End::Control };
-        let remote = self.remote(id, plane);
+        let (remote, wakes) = self.remote(id, plane);
         let is_inside = region(&self.parts, end, source).range(from, len).is_some();
         let request = |address| Held {
             id: id.pack(),
-            operation: Operation::Write,
+            operation: if wakes { Operation::WriteAndWake } else { Operation::Write },
             source,
             from,
             len,
@@ -229,7 +237,7 @@ impl VerbsFabric {
     }
 
     fn post_read(&mut self, id: RequestId, from: u64, to: u64, len: u32) {
-        let remote = self.remote(id, Plane::Control);
+        let (remote, _) = self.remote(id, Plane::Control);
         let is_inside = self.parts.lines.range(to, len).is_some();
         let request = |address| Held {
             id: id.pack(),
@@ -249,8 +257,12 @@ impl VerbsFabric {
 
     /// Hands a job over; false when it will not be done.
     fn send(&mut self, job: Job) -> bool {
+        let reports = !matches!(job, Job::Formed { .. } | Job::Meet { .. });
         match self.jobs.as_ref().map(|jobs| jobs.try_send(job)) {
-            Some(Ok(())) => true,
+            Some(Ok(())) => {
+                self.working += u32::from(reports);
+                true
+            }
             Some(Err(TrySendError::Full(_))) => false,
             Some(Err(TrySendError::Disconnected(_))) | None => {
                 self.handle_dead();
@@ -402,6 +414,12 @@ impl VerbsFabric {
     #[cold]
     fn handle_reports(&mut self) {
         while let Ok(report) = self.reports.pop() {
+            let of_job = match &report {
+                Report::Done(done) => done.id.class != Class::Connect,
+                Report::Failed { .. } | Report::Reset { .. } => true,
+                Report::Met { .. } | Report::Lost { .. } | Report::Dead => false,
+            };
+            self.working -= u32::from(of_job);
             match report {
                 Report::Met { id, qp, remote } => {
                     let Some(peer) = &mut self.peers[id.peer.slot()] else { continue };
@@ -611,6 +629,9 @@ impl Fabric for VerbsFabric {
         if self.closing != 0 {
             self.close_drained();
         }
+        if self.parts.receives.as_ref().is_some_and(|receives| receives.refill().is_err()) {
+            self.handle_dead();
+        }
         self.completions.take(out)
     }
 
@@ -642,6 +663,18 @@ impl Fabric for VerbsFabric {
             peer.break_end(end);
             self.take_ended(slot, end);
         }
+    }
+
+    fn wait(&mut self, ns: u64) -> bool {
+        let quiet = self.working == 0
+            && self.reports.is_empty()
+            && self.completions.is_empty()
+            && self.peers.iter_mut().flatten().all(|peer| peer.is_quiet());
+        let Some(receives) = self.parts.receives.as_ref().filter(|_| quiet) else { return false };
+        if receives.wait(ns).is_err() {
+            self.handle_dead();
+        }
+        true
     }
 
     fn handle_formed(&mut self, group: u128) {

@@ -57,7 +57,7 @@ impl Flush {
     }
 
     fn connect(&self) -> Result<QueuePair, VerbsError> {
-        let qp = QueuePair::new(self.parts.control_domain(), &self.cq, 4)?;
+        let qp = QueuePair::new(self.parts.control_domain(), &self.cq, 4, None)?;
         let own = self.parts.own();
         let gone = || VerbsError::NoGid {
             device: self.parts.context.name().to_owned(),

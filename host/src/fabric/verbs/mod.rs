@@ -19,6 +19,7 @@ mod parts;
 mod port;
 mod posted;
 mod qp;
+mod receives;
 mod rendezvous;
 #[cfg(test)]
 mod tests;

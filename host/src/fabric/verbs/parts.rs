@@ -18,6 +18,7 @@ use super::memory::{Access, Region, check_environment, check_memlock};
 use super::port::{self, Choice, Port};
 use super::posted::DEPTH;
 use super::qp::{Path, QueuePair};
+use super::receives::Receives;
 use crate::fabric::Mapped;
 use crate::fabric::map::Mapping;
 
@@ -43,6 +44,8 @@ pub(super) struct Parts {
     pub(super) log_area: Arc<Region>,
     pub(super) staging: Arc<Region>,
     ring_len: u64,
+    /// What wakes this node; `None` where it looks by itself.
+    pub(super) receives: Option<Receives>,
     /// How this node's ends are fenced: in a way that is strict on this device.
     pub(super) fence_by: FenceBy,
 }
@@ -65,6 +68,7 @@ impl Parts {
         peers: u64,
         timeout: u8,
         fence_by: Option<FenceBy>,
+        wakes: bool,
     ) -> Result<(Arc<Parts>, Areas), VerbsError> {
         check_environment()?;
         let (context, port) = port::open(choice)?;
@@ -109,6 +113,7 @@ impl Parts {
             log_area: Region::register(&log, &areas.log, Access::Write)?,
             staging: Region::register(&log, &areas.staging, Access::Source)?,
             ring_len,
+            receives: if wakes { Some(Receives::new(&control, &log)?) } else { None },
             fence_by: fence_by.unwrap_or(if context.is_software() { FenceBy::Renew } else { FenceBy::Reset }),
             context,
             control,
@@ -118,11 +123,13 @@ impl Parts {
     }
 
     pub(super) fn control_qp(&self) -> Result<QueuePair, VerbsError> {
-        QueuePair::new(&self.control, &self.control_cq, DEPTH as u32)
+        let receives = self.receives.as_ref().map(|receives| (&receives.cq, &receives.control));
+        QueuePair::new(&self.control, &self.control_cq, DEPTH as u32, receives)
     }
 
     pub(super) fn log_qp(&self) -> Result<QueuePair, VerbsError> {
-        QueuePair::new(&self.log, &self.log_cq, DEPTH as u32)
+        let receives = self.receives.as_ref().map(|receives| (&receives.cq, &receives.log));
+        QueuePair::new(&self.log, &self.log_cq, DEPTH as u32, receives)
     }
 
     pub(super) fn control_domain(&self) -> &Arc<Domain> {
@@ -147,6 +154,7 @@ impl Parts {
             gid: self.port.gid.map(|gid| gid.raw),
             reads_started: self.limits.reads_started,
             reads_served: self.limits.reads_served,
+            wakes: self.receives.is_some(),
             control: range(&self.control_area, control::LEN),
             log_readable: range(&self.log_readable, self.log_len()),
             log: range(&self.log_area, self.log_len()),

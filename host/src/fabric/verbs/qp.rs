@@ -17,6 +17,7 @@ use super::cq::CompletionQueue;
 use super::domain::Domain;
 use super::error::VerbsError;
 use super::memory::Local;
+use super::receives::Stock;
 
 /// Requests handed to a device by one ring of its doorbell.
 pub(super) const CHAIN: usize = 8;
@@ -88,6 +89,8 @@ impl Numbers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Write,
+    /// A WRITE with immediate data, which takes a receive at the other end.
+    WriteAndWake,
     Read,
 }
 
@@ -110,6 +113,7 @@ pub(super) struct QueuePair {
     inline: u32,
     domain: Arc<Domain>,
     _cq: Arc<CompletionQueue>,
+    _receives: Option<(Arc<CompletionQueue>, Arc<Stock>)>,
 }
 
 // SAFETY: as of `Context`: the pointer may be used from any thread, also by several at a time.
@@ -123,6 +127,7 @@ impl QueuePair {
         domain: &Arc<Domain>,
         cq: &Arc<CompletionQueue>,
         depth: u32,
+        receives: Option<(&Arc<CompletionQueue>, &Arc<Stock>)>,
     ) -> Result<QueuePair, VerbsError> {
         let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
         // No device says how much it inlines before it is asked to.
@@ -131,6 +136,10 @@ impl QueuePair {
             let mut init: sys::ibv_qp_init_attr = unsafe { mem::zeroed() };
             init.send_cq = cq.raw();
             init.recv_cq = cq.raw();
+            if let Some((cq, stock)) = receives {
+                init.recv_cq = cq.raw();
+                init.srq = stock.raw();
+            }
             init.cap.max_send_wr = depth;
             init.cap.max_recv_wr = 1;
             init.cap.max_send_sge = 1;
@@ -147,7 +156,8 @@ impl QueuePair {
             let number = unsafe { raw.as_ref() }.qp_num;
             let (domain, cq) = (Arc::clone(domain), Arc::clone(cq));
             // Devices round up: what was asked for is enough.
-            return Ok(QueuePair { raw, number, inline, domain, _cq: cq });
+            let receives = receives.map(|(cq, stock)| (Arc::clone(cq), Arc::clone(stock)));
+            return Ok(QueuePair { raw, number, inline, domain, _cq: cq, _receives: receives });
         }
         Err(VerbsError::call("ibv_create_qp", domain.context().name())(refused))
     }
@@ -266,8 +276,10 @@ impl QueuePair {
         match check(code) {
             Ok(()) => {
                 let parts = ManuallyDrop::new(self);
-                // SAFETY: both are moved out once, of a value that is not dropped.
-                unsafe { drop((ptr::read(&parts.domain), ptr::read(&parts._cq))) };
+                // SAFETY: all are moved out once, of a value that is not dropped.
+                unsafe {
+                    drop((ptr::read(&parts.domain), ptr::read(&parts._cq), ptr::read(&parts._receives)))
+                };
                 Ok(())
             }
             Err(error) => {
@@ -288,7 +300,7 @@ impl QueuePair {
             let Request { id, operation, local, address, key } = *request;
             let piece =
                 pieces[i].write(sys::ibv_sge { addr: local.address, length: local.len, lkey: local.key });
-            let inlined = operation == Operation::Write && local.len <= self.inline;
+            let inlined = operation != Operation::Read && local.len <= self.inline;
             let inline = if inlined { sys::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
             // SAFETY: a C structure of integers, pointers and unions of them, for which zeros are a value.
             let work = chain[i].write(unsafe { mem::zeroed() });
@@ -298,6 +310,7 @@ impl QueuePair {
             work.num_sge = 1;
             work.opcode = match operation {
                 Operation::Write => sys::ibv_wr_opcode::IBV_WR_RDMA_WRITE,
+                Operation::WriteAndWake => sys::ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
                 Operation::Read => sys::ibv_wr_opcode::IBV_WR_RDMA_READ,
             };
             work.send_flags = sys::ibv_send_flags::IBV_SEND_SIGNALED.0 | inline;

@@ -26,8 +26,9 @@ use super::qp::{NUMBER_MASK, Numbers, Path, Permission, QueuePair};
 use super::rendezvous::{Meeting, Rendezvous};
 use ringleader_core::layout::control;
 
-/// Looks at exchange and device when no job comes, this often.
-const TICK: Duration = Duration::from_millis(1);
+/// Looks at exchange and device when no job comes, this often: while a peer is being met, and else.
+const TICK_MEETING: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_millis(5);
 
 /// For tests, never for use: an environment variable that, set to `node:n`, makes the device of that node seem broken (as by
 /// `IBV_EVENT_DEVICE_FATAL`) n milliseconds after the start.
@@ -84,6 +85,8 @@ pub(super) enum Report {
 pub(super) struct Remote {
     pub(super) control: RemoteRange,
     pub(super) log: RemoteRange,
+    /// WRITEs to it are to wake it.
+    pub(super) wakes: bool,
 }
 
 /// What is known of a peer that was met.
@@ -153,7 +156,8 @@ impl<R: Rendezvous> Worker<R> {
     /// Until the fabric is dropped.
     pub(super) fn run(mut self) {
         loop {
-            match self.jobs.recv_timeout(TICK) {
+            let meets = self.peers.iter().any(|peer| peer.attempt.is_some());
+            match self.jobs.recv_timeout(if meets { TICK_MEETING } else { TICK }) {
                 Ok(job) => self.handle_job(job),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -381,6 +385,7 @@ impl<R: Rendezvous> Worker<R> {
             gid: (fields.has_gid == 1).then_some(fields.gid),
             reads_started: fields.reads_started,
             reads_served: fields.reads_served,
+            wakes: fields.wakes == 1,
             control: fields.control,
             log_readable: fields.log_readable,
             log: fields.log,
@@ -391,7 +396,7 @@ impl<R: Rendezvous> Worker<R> {
         let path = self.parts.path(&peer).ok_or_else(unfit)?;
         let numbers = Numbers { qp: fields.qp, packet: fields.packet };
         qp.connect(&path, numbers, packet, Permission::ReadWrite)?;
-        Ok((Remote { control: fields.control, log: fields.log }, path))
+        Ok((Remote { control: fields.control, log: fields.log, wakes: peer.wakes }, path))
     }
 
     fn handle_event(&mut self, event: AsyncEvent) {

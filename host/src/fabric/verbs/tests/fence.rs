@@ -68,8 +68,8 @@ impl Bare {
         let (source, target) = (memory(), memory());
         Bare {
             port,
-            writer: QueuePair::new(&domain, &cq, 64).expect("a queue pair"),
-            acceptor: QueuePair::new(&domain, &cq, 64).expect("a queue pair"),
+            writer: QueuePair::new(&domain, &cq, 64, None).expect("a queue pair"),
+            acceptor: QueuePair::new(&domain, &cq, 64, None).expect("a queue pair"),
             source: Region::register(&domain, &source, Access::Source).expect("a region"),
             target: Region::register(&domain, &target, Access::Write).expect("a region"),
             source_area: Area::new(source),
@@ -95,8 +95,8 @@ impl Bare {
     }
 
     fn renew(&mut self) {
-        self.writer = QueuePair::new(&self.domain, &self.cq, 64).expect("a queue pair");
-        self.acceptor = QueuePair::new(&self.domain, &self.cq, 64).expect("a queue pair");
+        self.writer = QueuePair::new(&self.domain, &self.cq, 64, None).expect("a queue pair");
+        self.acceptor = QueuePair::new(&self.domain, &self.cq, 64, None).expect("a queue pair");
     }
 
     /// Takes completions until none is under way; counts those that say done of bytes that are not there.

@@ -100,6 +100,7 @@ impl Node {
             ring_len: RING_LEN,
             suspect_after_ns: Timing::SOFT_ROCE.suspect_after_ns,
             fence_by,
+            wakes: false,
         };
         let (fabric, areas) = VerbsFabric::create(&options, hub.desk(node))?;
         Ok(Node {
