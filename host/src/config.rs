@@ -256,11 +256,6 @@ impl Source<'_> {
                 "confirm = \"readback\" is reserved and not there yet: the only one is \"completion\"",
             ));
         }
-        if let (Some(notify), Fabric::Shm { .. }) = (&raw.notify, &fabric)
-            && *notify.get_ref() == Notify::Imm
-        {
-            return Err(self.at(notify, "notify = \"imm\" is not there yet for fabric = \"shm\""));
-        }
         let default_timing = match fabric {
             Fabric::Shm { .. } => Profile::Local,
             Fabric::Verbs(_) => Profile::Hardware,

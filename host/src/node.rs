@@ -24,7 +24,6 @@ use tracing::{info_span, warn};
 use crate::agent::{Agent, Parts};
 use crate::app::StateMachine;
 use crate::command::Command;
-#[cfg(feature = "verbs")]
 use crate::config::Notify;
 use crate::errors::{CloseError, FormError, MeasureError, OpenError};
 use crate::events::{self, Events, TimedEvent};
@@ -219,7 +218,7 @@ fn open_shm<S: StateMachine>(
     outfit: Outfit<S>,
     options: &Options,
 ) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
-    let (fabric, areas) = ShmFabric::create(&shm::Options {
+    let (mut fabric, areas) = ShmFabric::create(&shm::Options {
         dir: &options.dir,
         node: outfit.core.node,
         boot: outfit.core.boot,
@@ -228,6 +227,9 @@ fn open_shm<S: StateMachine>(
         // The core aborts at its limit: a stopped writer is shot well before.
         fence_limit_ns: options.timing.fence_limit_ns / 4,
     })?;
+    if options.notify == Notify::Imm {
+        fabric.be_woken();
+    }
     let keep_region = options.keep_region;
     let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], ShmFabric::shots, options)?;
     start(parts, options, move |fabric| if keep_region { Ok(()) } else { Ok(fabric.unlink()?) })

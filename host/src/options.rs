@@ -62,7 +62,8 @@ pub struct Options {
     pub quorum: Quorum,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
-    /// How it learns that a peer has written. [`Notify::Imm`] takes effect with [`Idle::Adaptive`], on RDMA devices.
+    /// How it learns that a peer has written: it looks, or is woken and may sleep as long as it has nothing to do. That takes
+    /// effect with [`Idle::Adaptive`].
     pub notify: Notify,
     /// Ties the agent's thread to this processor.
     pub pin: Option<usize>,

@@ -152,7 +152,6 @@ fn every_mistake_is_one_line_that_names_it() {
         shm("node = 2", "node = 2\nconfirm = \"readback\"")
             .starts_with("3: confirm = \"readback\" is reserved")
     );
-    assert!(shm("node = 2", "node = 2\nnotify = \"imm\"").starts_with("3: notify = \"imm\""));
     assert!(shm("[shm]\ndirectory = \"/dev/shm/orders\"", "").contains("needs a table [shm]"));
     assert!(shm("[shm]", "[verbs]\nkey_file = \"k\"\n[shm]").starts_with("6: [verbs] has no meaning"));
     let long = format!("control = \"/{}\"\n[shm]", "x".repeat(120));

@@ -15,6 +15,7 @@ mod observe;
 mod os;
 mod process;
 mod region;
+mod wake;
 
 pub use crate::fabric::map::Mapped;
 pub use error::{RegionError, RegionFault};
