@@ -43,6 +43,7 @@ case ${*:-short} in
     short) boot unit links wire demo without bench ;;
     long)
         boot unit links wire without bench
+        "$here/several.sh" "$cache" "$lab"
         LAB_SECONDS=3600 boot many
         # A clock that counts instructions: figures repeat, whatever else the host does.
         echo commit > "$lab/what"
@@ -50,5 +51,6 @@ case ${*:-short} in
         # Apart, for it may take the machine down; that the others are as they are is shown without it.
         boot weak || echo "lab: the weak fences took the machine down" >&2
         ;;
+    several) "$here/several.sh" "$cache" "$lab" ;;
     *) boot "$@" ;;
 esac
