@@ -19,6 +19,11 @@ use crate::fabric::map::Mapping;
 
 /// Bytes read: a cache line.
 const LEN: u32 = 64;
+/// The transport's time-out, as of [`Path`]: a second. Nothing is lost on the way from a device to itself, and one that has to wait
+/// for its processor must not be taken for dead.
+const TIMEOUT: u8 = 18;
+/// A READ that takes longer has failed, and with it the fence, which is then repeated.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Debug)]
@@ -64,7 +69,7 @@ impl Flush {
             port: self.parts.port.number,
             wanted: self.parts.port.gid.map(|gid| gid.index),
         };
-        let path: Path = self.parts.path(&own).ok_or_else(gone)?;
+        let path = Path { timeout: TIMEOUT, ..self.parts.path(&own).ok_or_else(gone)? };
         qp.connect(&path, Numbers { qp: qp.number(), packet: 0 }, 0, Permission::ReadWrite)?;
         Ok(qp)
     }
@@ -79,7 +84,7 @@ impl Flush {
             key: self.parts.log_readable.remote_key(),
         };
         qp.post(&[request]).map_err(|(_, error)| failed("ibv_post_send of the flush")(error))?;
-        let deadline = Instant::now() + Duration::from_nanos(self.parts.patience_ns());
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let mut end = None;
             let polled = self.cq.poll(|done| {

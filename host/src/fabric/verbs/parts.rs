@@ -177,11 +177,6 @@ impl Parts {
             timeout: self.timeout,
         })
     }
-
-    /// How long a request may take until the transport gives it up, in nanoseconds.
-    pub(super) fn patience_ns(&self) -> u64 {
-        8 * timeout_ns(self.timeout)
-    }
 }
 
 /// 4.096 us times two to the power of `exponent`.
