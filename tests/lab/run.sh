@@ -43,7 +43,6 @@ case ${*:-short} in
     short) boot unit links wire demo without bench ;;
     long)
         boot unit links wire without bench
-        "$here/several.sh" "$cache" "$lab"
         LAB_SECONDS=3600 boot many
         # A clock that counts instructions: figures repeat, whatever else the host does.
         echo commit > "$lab/what"
