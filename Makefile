@@ -6,7 +6,7 @@ SEEDS ?= 20000
 SECONDS ?= 60
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted fuzz acceptance bench doc setup
+.PHONY: help demo test lint no-std sim model planted fuzz lab acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -16,6 +16,7 @@ help:
 	@echo 'make model        every schedule of three replicas on a tiny fabric, within bounds (some minutes)'
 	@echo 'make planted      plants one bug after the other into the core and looks for each; ARGS="--bug NAME" for one'
 	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
+	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -30,6 +31,7 @@ test: setup lint no-std
 		$(CARGO) test --workspace; \
 	fi
 	@$(MAKE) --no-print-directory planted ARGS=
+	tests/lab/run.sh
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -68,6 +70,12 @@ fuzz: setup
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(SECONDS) -max_len=4096 -len_control=0 -timeout=20 \
 			-print_final_stats=1 -verbosity=0 || exit 1; \
 	done
+# The virtual machine is made of Debian's packages and runs under QEMU; where there is none, it says so and is well.
+lab: setup
+	@command -v qemu-system-x86_64 >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+			apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 cpio binutils; } || true
+	tests/lab/run.sh $(ARGS)
 
 acceptance: setup
 	$(CARGO) build --release --package ringleader
@@ -80,9 +88,13 @@ bench: setup
 doc:
 	$(CARGO) doc --workspace --no-deps --open
 
-# Rust must be there (https://rustup.rs); a C compiler to link with is installed where that is possible.
+# Rust must be there (https://rustup.rs); a C compiler to link with, and cmake and libclang for the RDMA devices, are installed
+# where that is possible.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust from https://rustup.rs' >&2; exit 1; }
 	@command -v cc >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
 		{ echo 'make: a C compiler (cc) is missing: install gcc' >&2; exit 1; }
+	@{ command -v cmake && { [ -n "$$LIBCLANG_PATH" ] || ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib*/libclang*.so*; }; } >/dev/null 2>&1 || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq cmake libclang-dev; } || \
+		{ echo 'make: cmake or libclang is missing: install cmake and libclang-dev, or build without RDMA devices (cargo build --no-default-features)' >&2; exit 1; }

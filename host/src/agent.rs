@@ -136,10 +136,17 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             if self.status_is_old && (!progress || now.since(self.status_posted) >= POST_STATUS_NS) {
                 self.post_status(now);
             }
+            if self.fabric.is_dead() {
+                error!("the fabric carries nothing any more: the node ends");
+                break;
+            }
             if progress {
                 idler.reset();
             } else {
-                idler.wait(now, self.replica.poll_timeout());
+                // Who leads waits for proposals too, which wake nobody.
+                let fabric = &mut self.fabric;
+                let leads = self.leader == Some(self.node.0);
+                idler.wait(now, self.replica.poll_timeout(), |ns| !leads && fabric.wait(ns));
             }
         }
         drop(guard);
@@ -222,7 +229,10 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 warn!("a node refused to form a group with this one");
                 self.form_refusals += 1;
             }
-            Event::Formed { group } => info!(group = format_args!("{group:032x}"), "formed"),
+            Event::Formed { group } => {
+                info!(group = format_args!("{group:032x}"), "formed");
+                self.fabric.handle_formed(group);
+            }
             Event::Abort { writer } => {
                 error!(%writer, "a writer could not be fenced in time: the process ends, which is a fence");
                 process::abort();
@@ -258,6 +268,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 self.tell(now);
             }
         }
+        self.fabric.ring();
         any
     }
 

@@ -3,7 +3,10 @@
 use std::error::Error;
 use std::{fmt, io};
 
+use crate::exchange::ExchangeError;
 use crate::fabric::shm::RegionError;
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::VerbsError;
 
 /// Why a node could not be opened.
 #[derive(Debug)]
@@ -20,6 +23,11 @@ pub enum OpenError {
     },
     /// The region file could not be made.
     Region(RegionError),
+    /// The RDMA device cannot be used.
+    #[cfg(feature = "verbs")]
+    Device(VerbsError),
+    /// The nodes cannot find each other.
+    Exchange(ExchangeError),
     /// The agent's thread could not be started or pinned.
     Thread(io::Error),
     /// The system gives no random numbers.
@@ -37,6 +45,9 @@ impl fmt::Display for OpenError {
                 available >> 20
             ),
             OpenError::Region(error) => error.fmt(f),
+            #[cfg(feature = "verbs")]
+            OpenError::Device(error) => error.fmt(f),
+            OpenError::Exchange(error) => error.fmt(f),
             OpenError::Thread(error) => write!(f, "agent thread: {error}"),
             OpenError::Random(error) => write!(f, "random numbers: {error}"),
         }
@@ -49,8 +60,24 @@ impl Error for OpenError {
             OpenError::Option(_) | OpenError::Memory { .. } => None,
             // It is shown as this error: its source is the next to be told.
             OpenError::Region(error) => error.source(),
+            #[cfg(feature = "verbs")]
+            OpenError::Device(error) => error.source(),
+            OpenError::Exchange(error) => error.source(),
             OpenError::Thread(error) | OpenError::Random(error) => Some(error),
         }
+    }
+}
+
+#[cfg(feature = "verbs")]
+impl From<VerbsError> for OpenError {
+    fn from(error: VerbsError) -> OpenError {
+        OpenError::Device(error)
+    }
+}
+
+impl From<ExchangeError> for OpenError {
+    fn from(error: ExchangeError) -> OpenError {
+        OpenError::Exchange(error)
     }
 }
 
@@ -155,6 +182,8 @@ pub enum CloseError {
     Panicked,
     /// The region file could not be removed.
     Region(RegionError),
+    /// The RDMA device broke or was removed: the node had ended before.
+    DeviceLost,
 }
 
 impl fmt::Display for CloseError {
@@ -162,6 +191,7 @@ impl fmt::Display for CloseError {
         match self {
             CloseError::Panicked => f.write_str("the agent thread panicked"),
             CloseError::Region(error) => error.fmt(f),
+            CloseError::DeviceLost => f.write_str("the RDMA device broke or was removed"),
         }
     }
 }

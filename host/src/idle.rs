@@ -57,8 +57,13 @@ impl Idler {
         self.sleep_ns = SLEEP_MIN_NS;
     }
 
-    /// Nothing was done, and nothing has to be done before `until`.
-    pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>) {
+    /// Nothing was done, and nothing has to be done before `until`. `sleep` may know how to sleep until something comes: it is
+    /// asked first, and says whether it did.
+    pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>, sleep: impl FnOnce(u64) -> bool) {
+        let left = until.map_or(SLEEP_MAX_NS, |until| until.since(now));
+        if self.rounds >= SPINS && self.idle == Idle::Adaptive && left > WAKE_NS && sleep(left - WAKE_NS) {
+            return;
+        }
         match self.step(now, until) {
             Step::Spin => hint::spin_loop(),
             Step::Yield => thread::yield_now(),

@@ -67,25 +67,33 @@
 
 mod agent;
 pub mod app;
+pub mod bench;
 pub mod cli;
 pub mod clock;
 mod command;
+pub mod config;
 pub mod demo;
+pub mod doctor;
 mod errors;
 mod events;
+pub mod exchange;
 pub mod fabric;
 mod handle;
 mod idle;
 pub mod inspect;
 mod lane;
 mod lanes;
+mod len;
 mod measure;
 mod memory;
 mod node;
 mod options;
 mod pin;
+mod profile;
 mod seqlock;
+pub mod service;
 mod shared;
+mod signals;
 mod status;
 mod sync;
 
@@ -96,7 +104,10 @@ pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
 pub use measure::Measurement;
 pub use node::Node;
-pub use options::Options;
+#[cfg(feature = "verbs")]
+pub use options::VerbsOptions;
+pub use options::{Options, Transport};
+pub use profile::Profile;
 pub use ringleader_core::event::{Event, GiveUp};
 pub use ringleader_core::proposer::Quorum;
 pub use ringleader_core::timing::Timing;

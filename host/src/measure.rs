@@ -200,8 +200,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let mut now = since;
         for _ in 0..PATIENCE {
             let verb = self.replica.poll_verb();
-            if let Some(verb) = &verb {
-                self.fabric.post(verb);
+            match &verb {
+                Some(verb) => self.fabric.post(verb),
+                None => self.fabric.ring(),
             }
             if self.reap(now) {
                 self.tell(now);
@@ -250,6 +251,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         for verb in verbs.iter().flatten().filter(is_entry) {
             self.fabric.post(verb);
         }
+        self.fabric.ring();
         for _ in 0..PATIENCE {
             let reaped = self.fabric.reap(&mut held[count..]);
             let new = &held[count..count + reaped];

@@ -3,16 +3,20 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ringleader_core::entry;
+#[cfg(feature = "verbs")]
+use ringleader_core::layout::LAYOUT_VERSION;
 use ringleader_core::mem::{Area, Areas};
 use ringleader_core::options;
 use ringleader_core::proposer::OwnCopy;
 use ringleader_core::replica::Replica;
+#[cfg(feature = "verbs")]
+use ringleader_core::types::MAX_NODES;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use rtrb::Consumer;
 use tracing::{info_span, warn};
@@ -20,12 +24,20 @@ use tracing::{info_span, warn};
 use crate::agent::{Agent, Parts};
 use crate::app::StateMachine;
 use crate::command::Command;
+use crate::config::Notify;
 use crate::errors::{CloseError, FormError, MeasureError, OpenError};
-use crate::events::{self, TimedEvent};
-use crate::fabric::shm::{self, Mapped, RegionError, ShmFabric};
+use crate::events::{self, Events, TimedEvent};
+#[cfg(feature = "verbs")]
+use crate::exchange::{self, Exchange, Identity, Timeouts};
+use crate::fabric::shm::{self, ShmFabric};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{self, VerbsFabric};
+use crate::fabric::{Fabric, Mapped};
 use crate::handle::Handle;
 use crate::measure::Measurement;
-use crate::options::Options;
+#[cfg(feature = "verbs")]
+use crate::options::VerbsOptions;
+use crate::options::{Options, Transport};
 use crate::shared::Shared;
 use crate::status::{Board, Status};
 use crate::{clock, lane, memory, pin};
@@ -41,7 +53,7 @@ pub struct Node {
     shared: Arc<Shared>,
     commands: Sender<Command>,
     events: Mutex<Consumer<TimedEvent>>,
-    thread: Option<JoinHandle<Result<(), RegionError>>>,
+    thread: Option<JoinHandle<Result<(), CloseError>>>,
 }
 
 impl Node {
@@ -81,41 +93,16 @@ impl Node {
                 error => format!("the options are not possible: {error:?}"),
             })
         })?;
-        let (fabric, areas) = ShmFabric::create(&shm::Options {
-            dir: &options.dir,
-            node,
-            boot: Boot(boot),
-            incarnation: Incarnation(incarnation),
-            ring_len,
-            // The core aborts at its limit: a stopped writer is shot well before.
-            fence_limit_ns: options.timing.fence_limit_ns / 4,
-        })?;
-        let replica = Replica::new(
-            core,
-            Areas {
-                control: Area::new(areas.control),
-                log: Area::new(areas.log),
-                staging: Area::new(areas.staging),
-            },
-            clock::now(),
-        )
-        .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
         let max_payload = entry::max_payload(options.max_entry());
         let shared = Arc::new(Shared { closed: AtomicBool::new(false), board: Board::new(), max_payload });
         let (commands, receiver) = mpsc::channel();
         let (events, consumer) = events::events();
-        let parts = Parts {
-            node,
-            members: options.members.len(),
-            replica,
-            fabric,
-            machine,
-            commands: receiver,
-            events,
-            shots: ShmFabric::shots,
-            shared: Arc::clone(&shared),
+        let outfit = Outfit { core, machine, commands: receiver, events, shared: Arc::clone(&shared) };
+        let thread = match &options.transport {
+            Transport::SharedMemory => open_shm(outfit, &options)?,
+            #[cfg(feature = "verbs")]
+            Transport::Verbs(verbs) => open_verbs(outfit, &options, verbs)?,
         };
-        let thread = start(parts, &options)?;
         let group = u128::from(high) << 64 | u128::from(low);
         Ok(Node { options, group, shared, commands, events: Mutex::new(consumer), thread: Some(thread) })
     }
@@ -203,7 +190,7 @@ impl Node {
         // Fails when the agent has ended already.
         let _ = self.commands.send(Command::Close);
         match thread.join() {
-            Ok(result) => Ok(result?),
+            Ok(result) => result,
             Err(_) => Err(CloseError::Panicked),
         }
     }
@@ -217,12 +204,113 @@ impl Drop for Node {
     }
 }
 
-/// Starts the agent's thread.
-fn start<S: StateMachine>(
-    parts: Parts<Mapped, ShmFabric, S>,
+/// What an agent is made of, whatever carries its verbs.
+struct Outfit<S> {
+    core: options::Options,
+    machine: S,
+    commands: Receiver<Command>,
+    events: Events,
+    shared: Arc<Shared>,
+}
+
+/// A node on shared memory.
+fn open_shm<S: StateMachine>(
+    outfit: Outfit<S>,
     options: &Options,
-) -> Result<JoinHandle<Result<(), RegionError>>, OpenError> {
-    let (pin, idle, keep_region, node) = (options.pin, options.idle, options.keep_region, options.node);
+) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
+    let (mut fabric, areas) = ShmFabric::create(&shm::Options {
+        dir: &options.dir,
+        node: outfit.core.node,
+        boot: outfit.core.boot,
+        incarnation: outfit.core.incarnation,
+        ring_len: outfit.core.ring_len,
+        // The core aborts at its limit: a stopped writer is shot well before.
+        fence_limit_ns: options.timing.fence_limit_ns / 4,
+    })?;
+    if options.notify == Notify::Imm {
+        fabric.be_woken();
+    }
+    let keep_region = options.keep_region;
+    let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], ShmFabric::shots, options)?;
+    start(parts, options, move |fabric| if keep_region { Ok(()) } else { Ok(fabric.unlink()?) })
+}
+
+/// A node on an RDMA device.
+#[cfg(feature = "verbs")]
+fn open_verbs<S: StateMachine>(
+    mut outfit: Outfit<S>,
+    options: &Options,
+    verbs: &VerbsOptions,
+) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
+    let core = &mut outfit.core;
+    let exchange = Exchange::start(exchange::Options {
+        listen: verbs.listen,
+        peers: verbs.addresses.clone(),
+        key: verbs.key.clone(),
+        identity: Identity {
+            layout: LAYOUT_VERSION,
+            group: 0,
+            group_name: verbs.group,
+            node: core.node,
+            boot: core.boot,
+            incarnation: core.incarnation,
+            ring_len: core.ring_len,
+            max_entry: core.max_entry,
+        },
+        timeouts: Timeouts::new(&options.timing),
+    })?;
+    let peers = (1..=MAX_NODES as u8).map(NodeId).filter(|node| core.peers[node.slot()]).collect();
+    let (fabric, areas) = VerbsFabric::create(
+        &verbs::Options {
+            choice: verbs.choice.clone(),
+            node: core.node,
+            peers,
+            ring_len: core.ring_len,
+            suspect_after_ns: options.timing.suspect_after_ns,
+            fence_by: None,
+            wakes: options.notify == Notify::Imm,
+        },
+        exchange,
+    )?;
+    core.own_copy = if fabric.carries_out_at_once() { OwnCopy::First } else { OwnCopy::Last };
+    let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], |_| 0, options)?;
+    start(parts, options, |fabric| if fabric.is_dead() { Err(CloseError::DeviceLost) } else { Ok(()) })
+}
+
+impl<S: StateMachine> Outfit<S> {
+    /// The parts of an agent with this fabric and this memory.
+    fn equip<F>(
+        self,
+        fabric: F,
+        areas: [Mapped; 3],
+        shots: fn(&F) -> u64,
+        options: &Options,
+    ) -> Result<Parts<Mapped, F, S>, OpenError> {
+        let node = self.core.node;
+        let [control, log, staging] = areas.map(Area::new);
+        let replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
+            .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
+        Ok(Parts {
+            node,
+            members: options.members.len(),
+            replica,
+            fabric,
+            machine: self.machine,
+            commands: self.commands,
+            events: self.events,
+            shots,
+            shared: self.shared,
+        })
+    }
+}
+
+/// Starts the agent's thread. `end` has the fabric's last word.
+fn start<F: Fabric + Send + 'static, S: StateMachine>(
+    parts: Parts<Mapped, F, S>,
+    options: &Options,
+    end: impl FnOnce(F) -> Result<(), CloseError> + Send + 'static,
+) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
+    let (pin, idle, node) = (options.pin, options.idle, options.node);
     thread::Builder::new()
         .name(format!("ringleader-{node}"))
         .spawn(move || {
@@ -232,8 +320,7 @@ fn start<S: StateMachine>(
             {
                 warn!(%error, "runs unpinned");
             }
-            let fabric = Agent::new(parts).run(idle);
-            if keep_region { Ok(()) } else { fabric.unlink() }
+            end(Agent::new(parts).run(idle))
         })
         .map_err(OpenError::Thread)
 }

@@ -7,15 +7,47 @@ use ringleader_core::proposer::Quorum;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{MAX_NODES, NodeId};
 
+use crate::config::Notify;
 use crate::errors::OpenError;
 use crate::idle::Idle;
 use crate::memory;
+
+/// What carries a node's verbs to the others.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Transport {
+    /// Memory that the processes of one machine share.
+    #[default]
+    SharedMemory,
+    /// An RDMA device.
+    #[cfg(feature = "verbs")]
+    Verbs(Box<VerbsOptions>),
+}
+
+/// What a node on an RDMA device is opened with.
+#[cfg(feature = "verbs")]
+#[derive(Clone, Debug)]
+pub struct VerbsOptions {
+    /// Which device, port and address.
+    pub choice: crate::fabric::verbs::Choice,
+    /// Where this node is called by the others, over TCP.
+    pub listen: std::net::SocketAddr,
+    /// Where the others are called, `address:port` or `name:port`, by id.
+    pub addresses: [Option<String>; MAX_NODES + 1],
+    /// The group's key: who has it may join, and may read and write what members may.
+    pub key: crate::exchange::Key,
+    /// The group's name: nodes of other names are no peers.
+    pub group: crate::exchange::GroupName,
+}
 
 /// What a node is opened with. [`Options::new`] fills in the defaults.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Directory with the region files of all nodes, `node-<id>.region`; made when it is missing. Best on a tmpfs.
+    /// What carries the verbs.
+    pub transport: Transport,
+    /// Directory with the region files of all nodes, `node-<id>.region`; made when it is missing. Best on a tmpfs. For
+    /// shared memory alone.
     pub dir: PathBuf,
     /// This node, 1..=15.
     pub node: u8,
@@ -30,6 +62,9 @@ pub struct Options {
     pub quorum: Quorum,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
+    /// How it learns that a peer has written: it looks, or is woken and may sleep as long as it has nothing to do. That takes
+    /// effect with [`Idle::Adaptive`].
+    pub notify: Notify,
     /// Ties the agent's thread to this processor.
     pub pin: Option<usize>,
     /// Leaves the region file in place on a clean close, for `ringleader log`.
@@ -43,6 +78,7 @@ impl Options {
     /// Options of `node` in a group of `members`, with region files in `dir`, and everything else at its default.
     pub fn new(dir: impl Into<PathBuf>, node: u8, members: impl Into<Vec<u8>>) -> Options {
         Options {
+            transport: Transport::SharedMemory,
             dir: dir.into(),
             node,
             members: members.into(),
@@ -50,9 +86,17 @@ impl Options {
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
             idle: Idle::default(),
+            notify: Notify::Poll,
             pin: None,
             keep_region: false,
         }
+    }
+
+    /// Options of `node` in a group of `members` on an RDMA device, with the timing of a software NIC or of hardware as it is
+    /// given, and everything else at its default.
+    #[cfg(feature = "verbs")]
+    pub fn verbs(verbs: VerbsOptions, timing: Timing, node: u8, members: impl Into<Vec<u8>>) -> Options {
+        Options { transport: Transport::Verbs(Box::new(verbs)), timing, ..Options::new("", node, members) }
     }
 
     /// Everything that can be told without touching the system.
@@ -88,7 +132,10 @@ impl Options {
 
     /// Bytes of memory that the node takes: its staging ring, and its region where files are memory.
     pub(crate) fn memory_len(&self) -> u64 {
-        let region = if memory::is_memory(&self.dir) { self.ring_len } else { 0 };
+        let region = match self.transport {
+            Transport::SharedMemory if !memory::is_memory(&self.dir) => 0,
+            _ => self.ring_len,
+        };
         self.ring_len + region
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ringleader::config::Notify;
 use ringleader::{
     Entry, Event, Handle, MeasureError, Node, OpenError, Options, Outcome, Role, SubmitError, Ticket,
 };
@@ -20,12 +21,16 @@ fn options(dir: &Path, node: u8) -> Options {
 }
 
 fn open(dir: &Path, node: u8) -> (Node, Applied) {
+    open_with(options(dir, node))
+}
+
+fn open_with(options: Options) -> (Node, Applied) {
     let applied = Applied::default();
     let machine = {
         let applied = Arc::clone(&applied);
         move |entry: Entry<'_>| applied.lock().unwrap().push((entry.index.0, entry.payload.to_vec()))
     };
-    (Node::open(options(dir, node), machine).unwrap(), applied)
+    (Node::open(options, machine).unwrap(), applied)
 }
 
 struct Group {
@@ -71,6 +76,35 @@ fn commit(handle: &mut Handle, payload: &[u8]) -> Option<u64> {
     match handle.wait(PATIENCE).expect("an outcome in time") {
         (_, Outcome::Committed { index }) => Some(index),
         _ => None,
+    }
+}
+
+#[test]
+fn nodes_that_sleep_are_woken_by_what_is_written() {
+    let dir = directory();
+    let sleeper = |node| {
+        let mut options = options(dir.path(), node);
+        options.notify = Notify::Imm;
+        open_with(options)
+    };
+    let (nodes, applied): (Vec<_>, Vec<_>) = (1..=3).map(sleeper).unzip();
+    nodes[0].form(PATIENCE).unwrap();
+    let mut group = Group { nodes, applied, _dir: dir };
+    for round in 0..2u8 {
+        let leader = group.leader();
+        let mut handle = group.nodes[leader].handle();
+        let mut committed = 0;
+        while committed < 200 {
+            committed += usize::from(commit(&mut handle, &[round]).is_some());
+        }
+        let count = |applied: &Applied| applied.lock().unwrap().iter().filter(|(_, b)| b == &[round]).count();
+        until("all apply", || group.applied.iter().all(|applied| count(applied) >= 200).then_some(()));
+        // Those who sleep notice that the leader is gone, too.
+        drop(handle);
+        if round == 0 {
+            group.nodes.remove(leader).close().unwrap();
+            group.applied.remove(leader);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::wrong;
-use crate::demo::{self, Error, Fault, Feed, Plan, Profile, Stage, Summary, Whom, plan::parse_len};
+use crate::demo::{self, Carrier, Error, Fault, Feed, Plan, Profile, Stage, Summary, Whom, plan::parse_len};
 
 /// Exit status after a signal to end.
 const INTERRUPTED: u8 = 130;
@@ -43,6 +43,13 @@ Exit status:
   130  ended by Ctrl-C: nothing is left behind"
 )]
 pub(crate) struct Args {
+    /// What carries the nodes' verbs: memory that they share, or RDMA devices
+    #[arg(long, value_name = "FABRIC", default_value = "shm")]
+    fabric: FabricArg,
+    /// With `--fabric verbs`, the device; given several times, node 1 uses the first, and so on, around [default: the first
+    /// with an active port]
+    #[arg(long, value_name = "DEVICE")]
+    device: Vec<String>,
     /// How many nodes, 3 to 15
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u64,
@@ -74,9 +81,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "64M")]
     ring: String,
     /// Durations for one shared machine, for a software NIC, or for NICs and pinned processors; the last is not for a
-    /// shared machine, where nodes that only wait for their turn would be taken for dead
-    #[arg(long, value_name = "PROFILE", default_value = "local")]
-    timing: TimingArg,
+    /// shared machine, where nodes that only wait for their turn would be taken for dead [default: local; with `--fabric
+    /// verbs` soft-roce]
+    #[arg(long, value_name = "PROFILE")]
+    timing: Option<TimingArg>,
     /// Which acknowledgements count for a commit: those of nodes seen alive, or of all memory that took the entry
     #[arg(long, value_name = "WHICH", default_value = "live")]
     quorum: QuorumArg,
@@ -107,6 +115,12 @@ enum Pause {
     Follower,
 }
 
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum FabricArg {
+    Shm,
+    Verbs,
+}
+
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum TimingArg {
     Local,
@@ -128,11 +142,20 @@ enum IdleArg {
 
 impl Args {
     fn plan(&self) -> Result<Plan, String> {
+        if self.fabric == FabricArg::Shm && !self.device.is_empty() {
+            return Err("--device: only with --fabric verbs".to_owned());
+        }
+        let default_timing =
+            if self.fabric == FabricArg::Verbs { TimingArg::SoftRoce } else { TimingArg::Local };
         Ok(Plan {
+            carrier: match self.fabric {
+                FabricArg::Shm => Carrier::SharedMemory,
+                FabricArg::Verbs => Carrier::Verbs { devices: self.device.clone() },
+            },
             // More than a byte holds are more than a group has; the plan says so.
             nodes: u8::try_from(self.nodes).unwrap_or(u8::MAX),
             ring_len: parse_len(&self.ring).map_err(|error| format!("--ring: {error}"))?,
-            profile: match self.timing {
+            profile: match self.timing.unwrap_or(default_timing) {
                 TimingArg::Local => Profile::Local,
                 TimingArg::SoftRoce => Profile::SoftRoce,
                 TimingArg::Hardware => Profile::Hardware,

@@ -1,15 +1,23 @@
 //! The command line of the `ringleader` program: one file a subcommand. Not the work itself.
 
+mod bench;
+mod control;
 mod demo;
+mod doctor;
+mod key;
 mod log;
 mod node;
+mod run;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, ConfigError};
 
 /// Wrong input, or a damaged region: the thing is named in one line.
 pub(crate) const WRONG: u8 = 2;
@@ -38,26 +46,60 @@ enum Command {
     #[command(hide = true)]
     Node(node::Args),
     Log(log::Args),
+    Run(run::Args),
+    Form(control::FormArgs),
+    Status(control::StatusArgs),
+    Key(key::Args),
+    Doctor(doctor::Args),
+    Bench(bench::Args),
+}
+
+/// Which node is meant.
+#[derive(clap::Args, Debug)]
+struct Which {
+    /// The configuration: of this node, or of all nodes of the group
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Which node, in place of the one that the file names
+    #[arg(long, value_name = "ID")]
+    node: Option<u8>,
+}
+
+impl Which {
+    fn config(&self) -> Result<Config, ConfigError> {
+        Config::read(&self.config, self.node)
+    }
 }
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = start_logging() {
+    // Who runs a node for good wants to hear what is wrong with it and its peers.
+    let unasked = match cli.command {
+        Command::Run(_) => "warn,ringleader::exchange=info",
+        _ => "error",
+    };
+    if let Err(error) = start_logging(unasked) {
         return wrong(error);
     }
     match cli.command {
         Command::Demo(args) => demo::main(&args),
         Command::Node(args) => node::main(&args),
         Command::Log(args) => log::main(&args),
+        Command::Run(args) => run::main(&args),
+        Command::Form(args) => control::form(&args),
+        Command::Status(args) => control::status(&args),
+        Command::Key(args) => key::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Bench(args) => bench::main(&args),
     }
 }
 
 /// Logs to the standard error output what the environment asks for, in colours only where somebody sees them.
-fn start_logging() -> Result<(), String> {
+fn start_logging(unasked: &str) -> Result<(), String> {
     let asked = std::env::var_os(LOG).unwrap_or_default();
     let asked = asked.to_str().ok_or_else(|| format!("{LOG}: not UTF-8"))?;
-    let filter = EnvFilter::try_new(if asked.is_empty() { "error" } else { asked })
+    let filter = EnvFilter::try_new(if asked.is_empty() { unasked } else { asked })
         .map_err(|error| format!("{LOG}={}: {error}", asked.escape_debug()))?;
     let is_coloured =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

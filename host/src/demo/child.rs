@@ -22,10 +22,12 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::keeper::{Counters, Writer, keeper};
 use super::wire::{
-    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
+    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State, VerbsSetup,
 };
 use super::{now_ns, proposal};
-use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError};
+#[cfg(feature = "verbs")]
+use crate::exchange::{GroupName, Key};
+use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(200);
@@ -124,6 +126,28 @@ struct Stream {
     told: bool,
 }
 
+/// A node on an RDMA device, whose peers are on this machine.
+#[cfg(feature = "verbs")]
+fn transport(node: u8, setup: VerbsSetup) -> Result<Transport, String> {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let port_of = |id: usize| id.checked_sub(1).and_then(|place| setup.ports.get(place)).copied();
+    let others = |id: usize| port_of(id).filter(|_| id != usize::from(node));
+    Ok(Transport::Verbs(Box::new(crate::VerbsOptions {
+        choice: crate::fabric::verbs::Choice { device: setup.device.clone(), ..Default::default() },
+        listen: address(port_of(usize::from(node)).ok_or("the demo named no port")?),
+        addresses: std::array::from_fn(|id| others(id).map(|port| address(port).to_string())),
+        key: Key::read(&setup.key_file).map_err(|error| error.to_string())?,
+        group: GroupName::new("demo").expect("a name"),
+    })))
+}
+
+#[cfg(not(feature = "verbs"))]
+fn transport(_: u8, _: VerbsSetup) -> Result<Transport, String> {
+    Err("this program was built without RDMA".to_owned())
+}
+
 struct Desk {
     node: Node,
     handle: Handle,
@@ -152,6 +176,9 @@ impl Desk {
         let (keeper, writer, counters) =
             keeper(setup.client, file).map_err(|error| format!("writing thread: {error}"))?;
         let mut options = Options::new(setup.regions, setup.node, (1..=setup.nodes).collect::<Vec<u8>>());
+        if let Some(verbs) = setup.verbs {
+            options.transport = transport(setup.node, verbs)?;
+        }
         options.ring_len = setup.ring_len;
         options.timing = setup.profile.timing();
         options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::now_ns;
 use super::wire::{Frame, Inbox, Order, Outbox, Report};
+pub use crate::signals::Signals;
 
 /// What became of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,28 +73,6 @@ pub enum Notice {
     Interrupted,
 }
 
-/// The signals by which the user ends a demo: from now on they are noted, and end nothing by themselves.
-#[derive(Debug)]
-pub struct Signals(UnixStream);
-
-impl Signals {
-    /// To be called before anything is made that would be left behind.
-    pub fn install() -> io::Result<Signals> {
-        let (signals, raised) = UnixStream::pair()?;
-        signals.set_nonblocking(true)?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, raised.try_clone()?)?;
-        }
-        Ok(Signals(signals))
-    }
-
-    /// Whether one came.
-    pub fn is_raised(&self) -> bool {
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
-    }
-}
-
 /// All nodes. Dropped, it kills those that still live.
 #[derive(Debug)]
 pub struct Cluster {
@@ -150,7 +128,7 @@ impl Cluster {
     }
 
     fn poll(&mut self, timeout: Duration) -> io::Result<Ready> {
-        let mut fds = vec![PollFd::new(&self.signals.0, PollFlags::IN)];
+        let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
         for member in self.members.iter_mut() {
             // A node that is gone is heard of by its pidfd.
             let _ = member.outbox.send(&mut member.socket);

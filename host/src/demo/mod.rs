@@ -24,7 +24,7 @@ pub mod summary;
 pub mod verify;
 pub mod wire;
 
-pub use plan::{BadInput, Fault, Feed, Plan, Profile, Whom};
+pub use plan::{BadInput, Carrier, Fault, Feed, Plan, Profile, Whom};
 pub use run::{Error, Stage, run};
 pub use summary::Summary;
 

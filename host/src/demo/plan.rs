@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN, control, log};
-use ringleader_core::timing::Timing;
 use ringleader_core::types::MAX_NODES;
-use serde::{Deserialize, Serialize};
 
 use super::proposal;
+pub use crate::len::parse_len;
+pub use crate::profile::Profile;
 
 /// Something the user gave, or the machine has too little of: exit status 2.
 #[derive(Debug)]
@@ -21,29 +21,6 @@ impl fmt::Display for BadInput {
 }
 
 impl std::error::Error for BadInput {}
-
-/// One of the three sets of durations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Profile {
-    /// [`Timing::LOCAL`].
-    Local,
-    /// [`Timing::SOFT_ROCE`].
-    SoftRoce,
-    /// [`Timing::HARDWARE`].
-    Hardware,
-}
-
-impl Profile {
-    /// The durations.
-    pub fn timing(self) -> Timing {
-        match self {
-            Profile::Local => Timing::LOCAL,
-            Profile::SoftRoce => Timing::SOFT_ROCE,
-            Profile::Hardware => Timing::HARDWARE,
-        }
-    }
-}
 
 /// Where the entries come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,9 +72,31 @@ impl Fault {
     }
 }
 
+/// What carries the verbs of the nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// Memory that they share.
+    SharedMemory,
+    /// RDMA devices: node n uses the one at place n - 1, counted around; the first that is active when there is none.
+    Verbs {
+        /// Names.
+        devices: Vec<String>,
+    },
+}
+
+impl Carrier {
+    /// The device of a node, where one is named.
+    pub fn device(&self, node: u8) -> Option<&str> {
+        let Carrier::Verbs { devices } = self else { return None };
+        devices.iter().cycle().nth(usize::from(node) - 1).map(String::as_str)
+    }
+}
+
 /// Everything a demo is told.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What carries the verbs.
+    pub carrier: Carrier,
     /// Nodes, 3..=15.
     pub nodes: u8,
     /// Bytes of each ring, a power of two.
@@ -141,6 +140,14 @@ impl Plan {
         if self.nodes < 3 || usize::from(self.nodes) > MAX_NODES {
             return bad(format!("--nodes: a group has 3 to {MAX_NODES} nodes"));
         }
+        if self.carrier != Carrier::SharedMemory {
+            if !cfg!(feature = "verbs") {
+                return bad("--fabric verbs: this program was built without it".to_owned());
+            }
+            if self.keep_regions {
+                return bad("--keep-regions: there are none with --fabric verbs".to_owned());
+            }
+        }
         if !self.ring_len.is_power_of_two() {
             return bad(format!("--ring {}: the length of a ring is a power of two", self.ring_len));
         }
@@ -172,28 +179,13 @@ impl Plan {
     }
 }
 
-/// Reads a length in bytes: digits, and K, M or G for the powers of 1024.
-pub fn parse_len(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&text[..at], 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 20),
-        Some((at, 'g' | 'G')) => (&text[..at], 30),
-        _ => (text, 0),
-    };
-    // `parse` takes a sign, which no length has.
-    let number =
-        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
-    number
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| format!("{text:?} is no length in bytes, such as 65536, 512K, 64M or 1G"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn plan() -> Plan {
         Plan {
+            carrier: Carrier::SharedMemory,
             nodes: 3,
             ring_len: 64 << 20,
             profile: Profile::Local,
@@ -205,17 +197,6 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
-        }
-    }
-
-    #[test]
-    fn lengths() {
-        assert_eq!(parse_len("65536"), Ok(65536));
-        assert_eq!(parse_len("512K"), Ok(512 << 10));
-        assert_eq!(parse_len("1m"), Ok(1 << 20));
-        assert_eq!(parse_len("2G"), Ok(2 << 30));
-        for wrong in ["", "K", "-1", "+1", "1T", "1 M", "99999999999G", "6\u{664}M", "M\u{20ac}"] {
-            assert!(parse_len(wrong).is_err(), "{wrong}");
         }
     }
 

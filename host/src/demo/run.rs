@@ -2,18 +2,20 @@
 
 use std::fmt;
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::cluster::{Cluster, Fate, Notice, Signals};
 use super::history::{History, Mark};
 use super::place::Place;
-use super::plan::{BadInput, Fault, Plan, Whom};
+use super::plan::{BadInput, Carrier, Fault, Plan, Whom};
 use super::source::{Source, Survey, survey};
 use super::summary::{Led, Story, Summary};
 use super::verify::compare;
-use super::wire::{Happening, Measured, Order, Report, Setup, State};
+use super::wire::{Happening, Measured, Order, Report, Setup, State, VerbsSetup};
 use super::{now_ns, picture, random};
+use crate::exchange::Key;
 
 /// Nothing may stand still for longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -169,9 +171,14 @@ impl Show<'_> {
     fn start(&mut self, place: &Place) -> Result<(), Error> {
         (self.watch)(Stage::Starting);
         let client = random();
+        let verbs = self.verbs(place)?;
         for node in 1..=self.plan.nodes {
             self.cluster.member(node).order(&Order::Open(Setup {
                 regions: place.regions().to_owned(),
+                verbs: verbs.clone().map(|verbs| VerbsSetup {
+                    device: self.plan.carrier.device(node).map(str::to_owned),
+                    ..verbs
+                }),
                 node,
                 nodes: self.plan.nodes,
                 ring_len: self.plan.ring_len,
@@ -184,6 +191,22 @@ impl Show<'_> {
             }));
         }
         self.wait_for("the nodes to open", |show| show.nodes[1..].iter().all(|node| node.opened))
+    }
+
+    /// What nodes on RDMA devices need to find each other. The ports are free now; whoever takes one before its node does is
+    /// named by that node.
+    fn verbs(&self, place: &Place) -> Result<Option<VerbsSetup>, Error> {
+        if self.plan.carrier == Carrier::SharedMemory {
+            return Ok(None);
+        }
+        let bad = |text: String| Error::BadInput(BadInput(text));
+        let key_file = place.regions().join("group.key");
+        Key::make(&key_file).map_err(|error| bad(error.to_string()))?;
+        let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let listeners: io::Result<Vec<TcpListener>> = (0..self.plan.nodes).map(listen).collect();
+        let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
+        let ports = ports.map_err(|error| bad(format!("no port for the nodes: {error}")))?;
+        Ok(Some(VerbsSetup { ports, key_file, device: None }))
     }
 
     fn form(&mut self) -> Result<(), Error> {

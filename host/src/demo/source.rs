@@ -149,6 +149,7 @@ mod tests {
 
     fn plan(feed: Feed) -> Plan {
         Plan {
+            carrier: crate::demo::Carrier::SharedMemory,
             nodes: 3,
             ring_len: 512 << 10,
             profile: Profile::Local,

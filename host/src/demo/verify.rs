@@ -88,6 +88,7 @@ mod tests {
         std::fs::write(&fed, feed).expect("written");
         std::fs::write(&file, applied).expect("written");
         let plan = Plan {
+            carrier: crate::demo::Carrier::SharedMemory,
             nodes: 3,
             ring_len: 512 << 10,
             profile: Profile::Local,

@@ -11,11 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Profile;
 
+/// What a node on an RDMA device needs beside.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VerbsSetup {
+    /// Where the nodes find each other: ports of this machine, in their order.
+    pub ports: Vec<u16>,
+    /// The file of the group's key.
+    pub key_file: PathBuf,
+    /// The device; the first that is active when not given.
+    pub device: Option<String>,
+}
+
 /// What a node is to open.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// Directory of the regions.
     pub regions: PathBuf,
+    /// `None` on shared memory.
+    pub verbs: Option<VerbsSetup>,
     /// The node.
     pub node: u8,
     /// Nodes in the group: 1..=`nodes`.

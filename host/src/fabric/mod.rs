@@ -3,7 +3,13 @@
 
 use ringleader_core::verb::{Completion, Verb};
 
+mod completions;
+mod map;
 pub mod shm;
+#[cfg(feature = "verbs")]
+pub mod verbs;
+
+pub use map::Mapped;
 
 /// One-sided memory between the nodes of a group.
 pub trait Fabric {
@@ -13,4 +19,24 @@ pub trait Fabric {
     /// Takes up to `out.len()` completions; returns how many. Also moves whatever goes on beside the posts: fences,
     /// watching peers die.
     fn reap(&mut self, out: &mut [Completion]) -> usize;
+
+    /// Hands what was posted to the device, where that is a step of its own. To be called when a loop of posts ends.
+    #[inline(always)]
+    fn ring(&mut self) {}
+
+    /// Sleeps until a peer's WRITE comes, at most for `ns` nanoseconds. False at once where a fabric cannot, or has something
+    /// to do.
+    #[inline(always)]
+    fn wait(&mut self, _ns: u64) -> bool {
+        false
+    }
+
+    /// The group was formed: from now on only its members are met.
+    fn handle_formed(&mut self, _group: u128) {}
+
+    /// Whether nothing will be carried out any more, because the device is gone. The agent ends then.
+    #[inline(always)]
+    fn is_dead(&self) -> bool {
+        false
+    }
 }

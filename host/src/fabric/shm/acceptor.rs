@@ -8,10 +8,10 @@ use std::sync::Arc;
 use ringleader_core::mem::Memory;
 use ringleader_core::verb::{RequestId, Status, Verb};
 
-use super::completions::Completions;
 use super::fence;
-use super::map::Mapped;
 use super::process::Process;
+use crate::fabric::completions::Completions;
+use crate::fabric::map::Mapped;
 
 /// Verbs of one end that wait behind a fence. An acceptor has at most a few under way.
 const WAITING: usize = 8;

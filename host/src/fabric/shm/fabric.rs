@@ -11,15 +11,16 @@ use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::acceptor::{Acceptor, Context};
-use super::completions::Completions;
 use super::error::RegionError;
 use super::fence;
 use super::header;
 use super::link::{Link, Wrote};
-use super::map::{Mapped, Mapping};
 use super::process::{find_dead, tag_of};
 use super::region::{Found, Identity, Region};
+use super::wake::Bell;
 use crate::fabric::Fabric;
+use crate::fabric::completions::Completions;
+use crate::fabric::map::{Mapped, Mapping};
 
 /// Peers are looked at this often.
 const WATCH_EVERY_NS: u64 = 1_000_000;
@@ -101,6 +102,9 @@ pub struct ShmFabric {
     looked_ns: u64,
     fence_limit_ns: u64,
     shots: u64,
+    /// `None` when this node looks by itself; and the WRITEs counted before it last looked.
+    bell: Option<Bell>,
+    arrivals: u64,
     node: NodeId,
     region: Region,
 }
@@ -148,10 +152,19 @@ impl ShmFabric {
             looked_ns: now_ns(),
             fence_limit_ns,
             shots: 0,
+            bell: None,
+            arrivals: 0,
             node,
             region,
         };
         Ok((fabric, areas))
+    }
+
+    /// From now on WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    pub fn be_woken(&mut self) {
+        let bell = Bell::new(self.region.word(header::SLEEPER), self.region.word(header::ARRIVALS));
+        bell.hang();
+        self.bell = Some(bell);
     }
 
     /// Writers shot so far.
@@ -391,12 +404,21 @@ impl Fabric for ShmFabric {
         if self.fencing != 0 {
             self.poll_fences();
         }
+        if let Some(bell) = &self.bell {
+            self.arrivals = bell.count();
+        }
         let count = self.completions.take(out);
         self.reaps += if count == 0 { IDLE_REAP } else { 1 };
         if self.reaps >= REAPS_PER_LOOK {
             self.watch();
         }
         count
+    }
+
+    fn wait(&mut self, ns: u64) -> bool {
+        let Some(bell) = self.bell.as_ref().filter(|_| self.fencing == 0) else { return false };
+        bell.sleep(self.arrivals, ns);
+        true
     }
 }
 

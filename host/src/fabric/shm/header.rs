@@ -12,7 +12,7 @@ use super::error::RegionFault;
 /// "rl-shmem", the first word.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"rl-shmem");
 /// Version of this file's layout. What is in the areas has a version of its own.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// Bytes of the header.
 pub(super) const HEADER_LEN: u64 = size_of::<NicHeader>() as u64;
@@ -23,6 +23,9 @@ pub(super) const LOG: u64 = CONTROL + control::LEN;
 
 /// Not 0 once the owner has closed its fabric: it serves nothing and writes nothing any more.
 pub(super) const CLOSED: u64 = 2048;
+/// How the owner waits, and how many WRITEs came to it (`wake`).
+pub(super) const SLEEPER: u64 = 2048 + 256;
+pub(super) const ARRIVALS: u64 = 2048 + 512;
 const WORDS: u64 = 4096;
 
 /// The word that says who may write: `peer` when it holds its current writer word, nobody when 0.
@@ -155,7 +158,7 @@ impl NicHeader {
 /// Whether nobody ever writes the word at `offset` of the first 64 KiB.
 pub(super) fn is_unused(offset: u64) -> bool {
     let in_words = (WORDS..WORDS + 16 * 256).contains(&offset) && offset.is_multiple_of(128);
-    offset >= HEADER_LEN && offset != CLOSED && !in_words
+    offset >= HEADER_LEN && ![CLOSED, SLEEPER, ARRIVALS].contains(&offset) && !in_words
 }
 
 #[cfg(test)]
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!((read.node_id(), read.boot, read.incarnation), (NodeId(3), 5, 7));
         let golden = [
             0x6d65_6d68_732d_6c72,
-            0x0000_0080_0000_0001,
+            0x0000_0080_0000_0002,
             0x1234,
             11,
             3,
@@ -232,7 +235,7 @@ mod tests {
             |h| h.file_len = u64::MAX,
             |h| h.log += 8,
             |h| h.control = 0,
-            |h| h.format = 2,
+            |h| h.format = 1,
             |h| h.header_len = 0,
             |h| h.boot = 0,
             |h| h.incarnation = 0,

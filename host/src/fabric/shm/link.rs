@@ -13,10 +13,11 @@ use ringleader_core::types::NodeId;
 use super::error::RegionError;
 use super::fence;
 use super::header::{self, CLOSED};
-use super::map::{Mapped, Mapping};
 use super::os;
 use super::process::Process;
 use super::region::Found;
+use super::wake::Bell;
+use crate::fabric::map::{Mapped, Mapping};
 
 /// Pages are made present in pieces of this size, one a turn of the watch, so that no turn takes long.
 const POPULATE_STEP: u64 = 256 << 10;
@@ -43,6 +44,7 @@ pub(super) struct Link {
     /// This node says in it that it is writing there.
     busy: Mapped,
     closed: Mapped,
+    bell: Bell,
     mapping: Arc<Mapping>,
     /// Up to where pages were made present.
     populated: u64,
@@ -59,6 +61,7 @@ impl Link {
             grant: mapping.slice(header::grant_of(own), 8),
             busy: mapping.slice(header::busy_of(own), 8),
             closed: mapping.slice(CLOSED, 8),
+            bell: Bell::new(mapping.slice(header::SLEEPER, 8), mapping.slice(header::ARRIVALS, 8)),
             mapping,
             populated: 0,
         };
@@ -97,6 +100,7 @@ impl Link {
             copy(target, source);
         }
         fence::leave(busy);
+        self.bell.ring();
         if granted { Wrote::All } else { Wrote::Refused }
     }
 
@@ -126,6 +130,7 @@ impl Link {
         // Who sees this line sees what was written before it, on whichever queue pair (protocol.md 2, A1).
         std::sync::atomic::fence(Ordering::Release);
         copy(target, source);
+        self.bell.ring();
         true
     }
 

@@ -6,21 +6,20 @@
 //! Put the directory on a tmpfs: on a disk the kernel's write-back makes page faults in the middle of a copy.
 
 mod acceptor;
-mod completions;
 mod error;
 mod fabric;
 mod fence;
 mod header;
 mod link;
-mod map;
 mod observe;
 mod os;
 mod process;
 mod region;
+mod wake;
 
+pub use crate::fabric::map::Mapped;
 pub use error::{RegionError, RegionFault};
 pub use fabric::{Areas, Options, STOP_IN_COPY, ShmFabric};
 pub use header::NicHeader;
-pub use map::Mapped;
 pub use observe::{Observed, Owner};
 pub use region::path_of;

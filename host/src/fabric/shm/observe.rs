@@ -12,9 +12,9 @@ use rustix::fs::{Mode, OFlags};
 
 use super::error::{RegionError, RegionFault};
 use super::header::{self, NicHeader};
-use super::map::{Mapped, Mapping};
 use super::os;
 use super::region::read_header;
+use crate::fabric::map::{Mapped, Mapping};
 
 /// What the process that a region belongs to is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

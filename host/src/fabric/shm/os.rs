@@ -3,10 +3,11 @@
 //! Locks are of the *open file description* kind: they belong to the opened file, vanish with it however the process
 //! ends, and can be asked for without being taken, so that looking at a region never keeps its next owner out.
 
-#![expect(unsafe_code, reason = "fcntl of open-file-description locks, and raise")]
+#![expect(unsafe_code, reason = "fcntl of open-file-description locks, futex, and raise")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::AtomicU64;
 
 fn whole_file() -> libc::flock {
     // SAFETY: a plain C struct of integers, for which zeros are a value; `l_pid` must be 0 for these locks.
@@ -46,6 +47,27 @@ pub(super) fn is_locked(file: impl AsFd) -> io::Result<bool> {
         return Err(io::Error::last_os_error());
     }
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Sleeps for at most `ns` while the low half of the word is `expected`. Wakes early at will: whoever calls looks again.
+pub(super) fn futex_wait(word: &AtomicU64, expected: u32, ns: u64) {
+    let limit = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the kernel reads an aligned half word (the low one: all machines here are little-endian) of a word that lives
+    // for the call, by its address alone, and a `timespec` that does.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAIT, expected, &limit);
+    }
+}
+
+/// Wakes whoever sleeps on the word, in any process.
+pub(super) fn futex_wake(word: &AtomicU64) {
+    // SAFETY: as above; the memory is not even read.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, i32::MAX);
+    }
 }
 
 /// Stops this process before the call returns, until it is continued.

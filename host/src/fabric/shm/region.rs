@@ -22,9 +22,9 @@ use zerocopy::IntoBytes;
 
 use super::error::{RegionError, RegionFault};
 use super::header::{self, CLOSED, HEADER_LEN, NicHeader};
-use super::map::{Mapped, Mapping};
 use super::os;
 use super::process::{self, Process};
+use crate::fabric::map::{Mapped, Mapping};
 
 /// So often a starting process tries to put its region in the place of a dead one, while others do the same.
 const REPLACE_TRIES: usize = 16;

@@ -9,7 +9,7 @@ const MASK: usize = CAPACITY - 1;
 
 /// Completions in the order in which they came about.
 #[derive(Debug)]
-pub(super) struct Completions {
+pub(crate) struct Completions {
     ring: Box<[Completion; CAPACITY]>,
     /// Counts what was taken out; never above `tail`.
     head: usize,
@@ -18,7 +18,7 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn new() -> Completions {
+    pub(crate) fn new() -> Completions {
         let id = RequestId { peer: NodeId::NOBODY, class: Class::Connect, epoch: Epoch(0), number: 0 };
         let none = Completion { id, status: Status::Failed, value: 0 };
         let ring = vec![none; CAPACITY].into_boxed_slice();
@@ -26,14 +26,19 @@ impl Completions {
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, id: RequestId, status: Status, value: u64) {
+    pub(crate) fn push(&mut self, id: RequestId, status: Status, value: u64) {
         assert!(self.tail - self.head < CAPACITY, "completions are reaped before thousands more are posted");
         self.ring[self.tail & MASK] = Completion { id, status, value };
         self.tail += 1;
     }
 
+    #[cfg(feature = "verbs")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
     #[inline]
-    pub(super) fn take(&mut self, out: &mut [Completion]) -> usize {
+    pub(crate) fn take(&mut self, out: &mut [Completion]) -> usize {
         let count = out.len().min(self.tail - self.head);
         for slot in &mut out[..count] {
             *slot = self.ring[self.head & MASK];

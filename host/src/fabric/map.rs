@@ -18,7 +18,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 
 /// One mapping of whole pages.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<c_void>,
     len: usize,
 }
@@ -39,12 +39,12 @@ impl Drop for Mapping {
 
 impl Mapping {
     /// The first `len` bytes of a file, shared with everyone who maps it. The file is at least as long.
-    pub(super) fn shared(file: impl AsFd, len: u64) -> io::Result<Arc<Mapping>> {
+    pub(crate) fn shared(file: impl AsFd, len: u64) -> io::Result<Arc<Mapping>> {
         Mapping::of_file(file, len, MapFlags::SHARED)
     }
 
     /// The first `len` bytes of a file as they are when first looked at; stores stay private.
-    pub(super) fn private(file: impl AsFd, len: u64) -> io::Result<Arc<Mapping>> {
+    pub(crate) fn private(file: impl AsFd, len: u64) -> io::Result<Arc<Mapping>> {
         Mapping::of_file(file, len, MapFlags::PRIVATE)
     }
 
@@ -57,13 +57,29 @@ impl Mapping {
     }
 
     /// `len` zeroed bytes of this process alone.
-    pub(super) fn anonymous(len: u64) -> io::Result<Arc<Mapping>> {
+    pub(crate) fn anonymous(len: u64) -> io::Result<Arc<Mapping>> {
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: as in `of_file`.
         let start = unsafe {
             mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
         Mapping::adopt(start, len)
+    }
+
+    /// As [`Mapping::anonymous`], in pages of the pool that an administrator reserved (`vm.nr_hugepages`) where it has enough.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn huge(len: u64) -> io::Result<Arc<Mapping>> {
+        const HUGE: usize = 2 << 20;
+        let whole = usize::try_from(len).ok().and_then(|len| len.checked_next_multiple_of(HUGE));
+        let whole = whole.ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE;
+        // SAFETY: as in `of_file`.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), whole, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        match start {
+            Ok(start) => Mapping::adopt(start, whole),
+            Err(_) => Mapping::anonymous(len),
+        }
     }
 
     fn adopt(start: *mut c_void, len: usize) -> io::Result<Arc<Mapping>> {
@@ -79,7 +95,7 @@ impl Mapping {
     }
 
     /// Makes the pages of a range present and writable, so that no access to them faults later. Clipped to the mapping.
-    pub(super) fn populate(&self, offset: u64, len: u64) -> io::Result<()> {
+    pub(crate) fn populate(&self, offset: u64, len: u64) -> io::Result<()> {
         let end = offset.saturating_add(len).min(self.len as u64) as usize;
         let start = (offset as usize).min(end);
         // SAFETY: the range is inside the mapping; populating changes no content, and failures are errors, not signals.
@@ -93,7 +109,7 @@ impl Mapping {
     }
 
     /// A range of the mapping. It is a bug to ask for one that is not inside, or not of whole words.
-    pub(super) fn slice(self: &Arc<Self>, offset: u64, len: u64) -> Mapped {
+    pub(crate) fn slice(self: &Arc<Self>, offset: u64, len: u64) -> Mapped {
         assert!(offset.is_multiple_of(8) && len.is_multiple_of(8), "a range is made of whole words");
         let end = offset.checked_add(len).expect("a range ends below 2^64");
         assert!(end <= self.len as u64, "a range is inside its mapping");

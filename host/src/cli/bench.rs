@@ -1,0 +1,183 @@
+//! `ringleader bench`: figures of this machine, each beside its floor.
+
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+use hdrhistogram::Histogram;
+
+use super::wrong;
+use crate::bench::{self, CommitPlan};
+use crate::demo::{Carrier, plan::parse_len};
+use crate::{Idle, Profile};
+
+/// Measure what this machine does, each figure beside its floor
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Commits of a group in this process, beside the same WRITEs posted bare
+    Commit(Commit),
+    /// The ways to take write permission away: how long each takes, and whether anything lands afterwards
+    #[cfg(feature = "verbs")]
+    Fence(Fence),
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum FabricArg {
+    Shm,
+    Verbs,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum TimingArg {
+    Local,
+    SoftRoce,
+    Hardware,
+}
+
+#[derive(clap::Args, Debug)]
+struct Commit {
+    /// What carries the verbs
+    #[arg(long, value_name = "FABRIC", default_value = "shm")]
+    fabric: FabricArg,
+    /// With `--fabric verbs`, the device; several times: one a node, around
+    #[arg(long, value_name = "DEVICE")]
+    device: Vec<String>,
+    /// How many nodes, 3 to 15
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=15))]
+    nodes: u8,
+    /// Proposals, one at a time, and as many samples of the floor
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    samples: usize,
+    /// Bytes of each
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    size: usize,
+    /// Bytes of each node's ring
+    #[arg(long, value_name = "BYTES", default_value = "8M")]
+    ring: String,
+    /// Durations [default: local; with `--fabric verbs` soft-roce]
+    #[arg(long, value_name = "PROFILE")]
+    timing: Option<TimingArg>,
+    /// Never give the processor away
+    #[arg(long)]
+    busy: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[cfg(feature = "verbs")]
+#[derive(clap::Args, Debug)]
+struct Fence {
+    /// The device [default: the first with an active port]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Fences of each kind
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    rounds: u32,
+    /// After each, the log area is watched for so many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    watch: u64,
+    /// Also RESET on a device without hardware: in Linux 6.1 it frees packets twice, and may take the machine down
+    #[arg(long)]
+    dangerous: bool,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let done = match &args.what {
+        What::Commit(args) => commit(args),
+        #[cfg(feature = "verbs")]
+        What::Fence(args) => fence(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => wrong(error),
+    }
+}
+
+fn commit(args: &Commit) -> Result<(), String> {
+    let carrier = match args.fabric {
+        FabricArg::Shm => Carrier::SharedMemory,
+        FabricArg::Verbs => Carrier::Verbs { devices: args.device.clone() },
+    };
+    let default_timing = if args.fabric == FabricArg::Shm { TimingArg::Local } else { TimingArg::SoftRoce };
+    let plan = CommitPlan {
+        carrier,
+        nodes: args.nodes,
+        samples: args.samples,
+        size: args.size,
+        ring_len: parse_len(&args.ring).map_err(|error| format!("--ring: {error}"))?,
+        profile: match args.timing.unwrap_or(default_timing) {
+            TimingArg::Local => Profile::Local,
+            TimingArg::SoftRoce => Profile::SoftRoce,
+            TimingArg::Hardware => Profile::Hardware,
+        },
+        idle: if args.busy { Idle::Busy } else { Idle::Adaptive },
+    };
+    let measured = bench::commit(&plan).map_err(|error| error.to_string())?;
+    let (commit, floor) = (&measured.commit_ns, &measured.floor_ns);
+    let ratio = commit.value_at_quantile(0.5) as f64 / floor.value_at_quantile(0.5).max(1) as f64;
+    if args.json {
+        let of = |all: &Histogram<u64>| {
+            serde_json::json!({
+                "samples": all.len(),
+                "p50": all.value_at_quantile(0.5),
+                "p90": all.value_at_quantile(0.9),
+                "p99": all.value_at_quantile(0.99),
+                "max": all.max(),
+            })
+        };
+        println!("{}", serde_json::json!({ "commit_ns": of(commit), "floor_ns": of(floor), "ratio": ratio }));
+    } else {
+        println!("commit  {}", quantiles(commit));
+        println!("floor   {} (the same bytes to the same nodes by bare WRITEs)", quantiles(floor));
+        println!(
+            "a commit takes {ratio:.3} times its floor ({} samples of {} bytes)",
+            commit.len(),
+            args.size
+        );
+    }
+    Ok(())
+}
+
+#[cfg(feature = "verbs")]
+fn fence(args: &Fence) -> Result<(), String> {
+    use std::time::Duration;
+
+    use crate::fabric::verbs::{Choice, FenceBy, is_software, trial::try_fence};
+
+    let choice = Choice { device: args.device.clone(), ..Choice::default() };
+    let software = is_software(&choice).map_err(|error| error.to_string())?;
+    let default = if software { FenceBy::Renew } else { FenceBy::Reset };
+    for fence_by in [FenceBy::Renew, FenceBy::Flags, FenceBy::Reset] {
+        let name = format!("{fence_by:?}").to_lowercase();
+        if fence_by == FenceBy::Reset && software && !args.dangerous {
+            println!("{name:<6} not tried: it may take this machine down (--dangerous)");
+            continue;
+        }
+        let watch = Duration::from_millis(args.watch);
+        let trial =
+            try_fence(&choice, Some(fence_by), args.rounds, watch).map_err(|error| error.to_string())?;
+        let strict = if trial.late == 0 { "nothing landed afterwards" } else { "NOT STRICT" };
+        println!(
+            "{name:<6} fence {}; arm {}; grant {}; bytes landed after {} of {}: {strict}{}",
+            quantiles(&trial.fence_ns),
+            quantiles(&trial.arm_ns),
+            quantiles(&trial.grant_ns),
+            trial.late,
+            trial.rounds,
+            if fence_by == default { " (the default here)" } else { "" },
+        );
+    }
+    Ok(())
+}
+
+fn quantiles(all: &Histogram<u64>) -> String {
+    let us = |ns: u64| ns as f64 / 1000.0;
+    let (p50, p99) = (all.value_at_quantile(0.5), all.value_at_quantile(0.99));
+    format!("p50 {:.1} us, p99 {:.1} us", us(p50), us(p99))
+}

@@ -1,0 +1,83 @@
+//! `ringleader form` and `ringleader status`: one question to a node that runs on this machine.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::{Which, wrong};
+use crate::service::control::{Answer, Question, ask};
+
+/// How long a node may take to answer what it need not wait for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Form the group, once, by one of its nodes; all of them must run.
+///
+/// The node asks all others; when all agree the group exists, and its leader is elected. A group in memory is formed again
+/// only after all of its nodes have been started anew.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Exit status: 0 when the group is formed (or was before), 1 when it is not, 2 when no such node runs on \
+                  this machine."
+)]
+pub(super) struct FormArgs {
+    #[command(flatten)]
+    which: Which,
+    /// How long the others may take to answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+}
+
+/// Say how a node that runs on this machine is: its group, who leads, how far it has applied.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Exit status: 0, or 2 when no such node runs on this machine.")]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn form(args: &FormArgs) -> ExitCode {
+    let question = Question::Form { timeout_ms: args.timeout * 1000 };
+    match put(&args.which, &question, PATIENCE + Duration::from_secs(args.timeout)) {
+        Ok(Answer::Formed { group, already: false }) => print(format_args!("formed group {group}")),
+        Ok(Answer::Formed { group, already: true }) => {
+            print(format_args!("the node is in group {group} already"))
+        }
+        Ok(Answer::Failed { why }) => {
+            eprintln!("ringleader: not formed: {why}");
+            ExitCode::FAILURE
+        }
+        Ok(Answer::Status(_)) => wrong("the node answers something else"),
+        Err(error) => wrong(error),
+    }
+}
+
+pub(super) fn status(args: &StatusArgs) -> ExitCode {
+    match put(&args.which, &Question::Status, PATIENCE) {
+        Ok(Answer::Status(status)) if args.json => match serde_json::to_string(&status) {
+            Ok(text) => print(format_args!("{text}")),
+            Err(error) => wrong(error),
+        },
+        Ok(Answer::Status(status)) => print(format_args!("{status}")),
+        Ok(Answer::Failed { why }) => wrong(why),
+        Ok(Answer::Formed { .. }) => wrong("the node answers something else"),
+        Err(error) => wrong(error),
+    }
+}
+
+fn put(which: &Which, question: &Question, patience: Duration) -> Result<Answer, String> {
+    let config = which.config().map_err(|error| error.to_string())?;
+    ask(&config.control, question, patience)
+}
+
+fn print(what: std::fmt::Arguments<'_>) -> ExitCode {
+    match writeln!(io::stdout().lock(), "{what}") {
+        // Whoever closed the standard output does not want to read it.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            wrong(format_args!("standard output: {error}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,449 @@
+//! The fabric of one node on an RDMA device: posts WRITEs and READs, takes completions, and keeps the state of the ends it
+//! posts to (`lifecycle`). What takes time is done by the `worker`.
+//!
+//! Every request is signalled and remembered until it completes, so that each ends once, whatever its queue pair goes
+//! through. Only this thread posts, and only this thread takes completions of these two queues.
+
+mod lifecycle;
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use ringleader_core::types::NodeId;
+use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
+use rtrb::{Consumer, RingBuffer};
+use tracing::{debug, error, info};
+
+use super::card::RemoteRange;
+use super::cq::{CompletionQueue, Done, POLL, status_of};
+use super::ends::{ControlState, DOWN, LogState, Peer};
+use super::error::VerbsError;
+use super::inbound::FenceBy;
+use super::memory::Region;
+use super::parts::{Areas, Parts, timeout_of};
+use super::port::Choice;
+use super::qp::{CHAIN, Numbers, Operation, Request};
+use super::rendezvous::Rendezvous;
+use super::worker::{End, Job, Report, Worker};
+use crate::fabric::Fabric;
+use crate::fabric::completions::Completions;
+
+/// A WRITE of at least this many bytes is likely to be followed by another one on the same queue pair, and waits for it; a
+/// smaller one is what a commit waits for, and leaves at once.
+const STREAM: u32 = 4096;
+/// Jobs and reports that can be under way: a few a peer.
+const JOBS: usize = 512;
+
+/// What a fabric is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which device, port and address.
+    pub choice: Choice,
+    /// This node.
+    pub node: NodeId,
+    /// The nodes to connect to.
+    pub peers: Vec<NodeId>,
+    /// Length of the ring in bytes: a power of two.
+    pub ring_len: u64,
+    /// The transport's time-out follows from it.
+    pub suspect_after_ns: u64,
+    /// How writers are fenced; in a way that is strict on the device when `None`.
+    pub fence_by: Option<FenceBy>,
+    /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    pub wakes: bool,
+}
+
+/// A request that was posted and not handed to the device yet.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    id: u64,
+    operation: Operation,
+    source: Source,
+    from: u64,
+    len: u32,
+    address: u64,
+    key: u32,
+}
+
+/// The fabric of one node on an RDMA device.
+#[derive(Debug)]
+pub struct VerbsFabric {
+    peers: [Option<Peer>; 16],
+    completions: Completions,
+    /// The chain that waits for the doorbell, all of one queue pair.
+    held: heapless::Vec<Held, CHAIN>,
+    held_for: (usize, End),
+    /// One bit a peer with an end on its way down.
+    closing: u16,
+    dead: bool,
+    /// Jobs of which the worker will report: while there are any, nobody sleeps.
+    working: u32,
+    /// Completions that nobody waited for: of queue pairs that were given up.
+    strays: u64,
+    reports: Consumer<Report>,
+    /// `None` only while the fabric is dropped.
+    jobs: Option<SyncSender<Job>>,
+    worker: Option<JoinHandle<()>>,
+    parts: Arc<Parts>,
+}
+
+impl VerbsFabric {
+    /// Opens the device, gets memory and registers it, and starts the thread beside.
+    pub fn create(
+        options: &Options,
+        rendezvous: impl Rendezvous,
+    ) -> Result<(VerbsFabric, Areas), VerbsError> {
+        let timeout = timeout_of(options.suspect_after_ns);
+        let count = options.peers.len() as u64;
+        let (parts, areas) =
+            Parts::new(&options.choice, options.ring_len, count, timeout, options.fence_by, options.wakes)?;
+        let (jobs, receiver) = sync_channel(JOBS);
+        let (producer, reports) = RingBuffer::new(JOBS);
+        let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
+        let mut peers: [Option<Peer>; 16] = Default::default();
+        for peer in &options.peers {
+            peers[peer.slot()] = Some(Peer::new(parts.log_qp()?, worker.packet()));
+        }
+        let device = parts.context.name();
+        let worker = thread::Builder::new()
+            .name(format!("rl-verbs-{}", options.node))
+            .spawn(move || worker.run())
+            .map_err(VerbsError::call("start of a thread", device))?;
+        let address = parts.port.gid.map(|gid| gid.address().to_string());
+        info!(device, port = parts.port.number, address, mtu = 128u32 << parts.port.mtu, "device");
+        let fabric = VerbsFabric {
+            peers,
+            completions: Completions::new(),
+            held: heapless::Vec::new(),
+            held_for: (0, End::Log),
+            closing: 0,
+            dead: false,
+            working: 0,
+            strays: 0,
+            reports,
+            jobs: Some(jobs),
+            worker: Some(worker),
+            parts,
+        };
+        Ok((fabric, areas))
+    }
+
+    /// Completions that nobody waited for: of queue pairs that were given up.
+    pub fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// Whether the device carries a WRITE to this very machine out while it is posted, as soft-RoCE does.
+    pub fn carries_out_at_once(&self) -> bool {
+        self.parts.context.is_software()
+    }
+
+    /// Where a plane's requests of one peer go, if its end is up; else how they end.
+    #[inline]
+    fn post_request(&mut self, id: RequestId, request: Held, end: End) {
+        let slot = usize::from(id.peer.0 & 15);
+        let Some(peer) = self.peers[slot].as_mut().filter(|_| !self.dead) else {
+            return self.completions.push(id, Status::Unreachable, 0);
+        };
+        let (posted, up) = match end {
+            End::Log => {
+                let up = peer.log.state == LogState::Ready && peer.log.epoch == id.epoch;
+                (&mut peer.log.posted, up)
+            }
+            End::Control => {
+                let up = peer.control.state == ControlState::Up && peer.control.epoch == id.epoch;
+                (&mut peer.control.posted, up)
+            }
+        };
+        if posted.is_full() {
+            return self.completions.push(id, Status::Failed, 0);
+        }
+        if !up {
+            posted.push(request.id, Some(DOWN));
+            return self.take_ended(slot, end);
+        }
+        posted.push(request.id, None);
+        if !self.held.is_empty() && self.held_for != (slot, end) || self.held.is_full() {
+            self.ring();
+        }
+        self.held_for = (slot, end);
+        // There is room: a full chain was rung just now.
+        let _ = self.held.push(request);
+        if request.len < STREAM {
+            self.ring();
+        }
+    }
+
+    /// A request that no device was asked for, because it cannot be: it breaks its queue pair, like one that was refused.
+    #[cold]
+    fn refuse(&mut self, id: RequestId, end: End) {
+        let slot = usize::from(id.peer.0 & 15);
+        self.ring();
+        let Some(peer) = &mut self.peers[slot] else {
+            return self.completions.push(id, Status::Failed, 0);
+        };
+        peer.break_end(end);
+        let posted = peer.posted(end);
+        if posted.is_full() {
+            return self.completions.push(id, Status::Failed, 0);
+        }
+        posted.push(id.pack(), Some(Status::Failed));
+        self.take_ended(slot, end);
+    }
+
+    /// Tells of requests that ended here, as far as none is before them.
+    #[cold]
+    fn take_ended(&mut self, slot: usize, end: End) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        while let Some((word, status)) = peer.posted(end).take_ended() {
+            let id = RequestId::unpack(word).expect("only packed ids are posted");
+            self.completions.push(id, status, 0);
+        }
+    }
+
+    /// Where a peer's area is, and whether WRITEs to it are to wake it.
+    #[inline]
+    fn remote(&self, id: RequestId, plane: Plane) -> (RemoteRange, bool) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        peer.map_or_else(Default::default, |peer| match plane {
+            Plane::Control => (peer.remote.control, peer.remote.wakes),
+            Plane::Log => (peer.remote.log, peer.remote.wakes),
+        })
+    }
+
+    #[inline]
+    fn post_write(&mut self, verb: &Verb) {
+        let Verb::Write { id, plane, source, from, to, len } = *verb else { return };
+        let end = if plane == Plane::Log { End::Log } else { End::Control };
+        let (remote, wakes) = self.remote(id, plane);
+        let is_inside = region(&self.parts, end, source).range(from, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: if wakes { Operation::WriteAndWake } else { Operation::Write },
+            source,
+            from,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(to, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), end),
+            // Nobody was met yet: it is down, and not wrong.
+            _ if remote.len == 0 => self.post_request(id, request(0), end),
+            _ => self.refuse(id, end),
+        }
+    }
+
+    fn post_read(&mut self, id: RequestId, from: u64, to: u64, len: u32) {
+        let (remote, _) = self.remote(id, Plane::Control);
+        let is_inside = self.parts.lines.range(to, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Read,
+            source: Source::Staging,
+            from: to,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(from, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
+            _ => self.refuse(id, End::Control),
+        }
+    }
+
+    /// Hands a job over; false when it will not be done.
+    fn send(&mut self, job: Job) -> bool {
+        let reports = !matches!(job, Job::Formed { .. } | Job::Meet { .. });
+        match self.jobs.as_ref().map(|jobs| jobs.try_send(job)) {
+            Some(Ok(())) => {
+                self.working += u32::from(reports);
+                true
+            }
+            Some(Err(TrySendError::Full(_))) => false,
+            Some(Err(TrySendError::Disconnected(_))) | None => {
+                self.handle_dead();
+                false
+            }
+        }
+    }
+
+    fn send_or_fail(&mut self, id: RequestId, job: Job) {
+        if !self.send(job) {
+            self.completions.push(id, Status::Failed, 0);
+        }
+    }
+
+    /// Everything that changes the state of a queue pair.
+    #[cold]
+    #[inline(never)]
+    fn post_rare(&mut self, verb: &Verb) {
+        self.ring();
+        let id = verb.id();
+        let slot = usize::from(id.peer.0 & 15);
+        if self.dead || self.peers[slot].is_none() {
+            return self.completions.push(id, Status::Unreachable, 0);
+        }
+        match *verb {
+            Verb::Connect { id } => self.connect(slot, id),
+            Verb::Open { id, numbers } => self.open(slot, id, Numbers::unpack(numbers)),
+            Verb::Close { id } => self.close(slot, id),
+            Verb::Arm { id, numbers } => {
+                self.send_or_fail(id, Job::Arm { id, peer: Numbers::unpack(numbers) });
+            }
+            Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
+            Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
+            Verb::Write { .. } | Verb::Read { .. } => unreachable!("posted elsewhere"),
+        }
+    }
+
+    /// Takes completions of one queue; how many.
+    #[inline]
+    fn poll(&mut self, end: End) -> usize {
+        let VerbsFabric { parts, peers, completions, strays, .. } = self;
+        let cq: &CompletionQueue = match end {
+            End::Log => &parts.log_cq,
+            End::Control => &parts.control_cq,
+        };
+        match cq.poll(|done| land(peers, completions, strays, end, done)) {
+            Ok(count) => count,
+            Err(_) => {
+                self.handle_dead();
+                0
+            }
+        }
+    }
+}
+
+/// A request of a device ended.
+#[inline]
+fn land(
+    peers: &mut [Option<Peer>; 16],
+    completions: &mut Completions,
+    strays: &mut u64,
+    end: End,
+    done: Done,
+) {
+    let id = RequestId::unpack(done.id);
+    let peer = id.and_then(|id| peers[usize::from(id.peer.0 & 15)].as_mut());
+    let (Some(id), Some(peer)) = (id, peer) else {
+        *strays += 1;
+        return;
+    };
+    if !peer.posted(end).land(done.id) {
+        *strays += 1;
+        return;
+    }
+    let status = status_of(done.code);
+    if status != Status::Success {
+        debug!(node = id.peer.0, class = ?id.class, epoch = id.epoch.0, code = done.code, ?status, "completion");
+        peer.break_end(end);
+    }
+    completions.push(id, status, 0);
+    while let Some((word, status)) = peer.posted(end).take_ended() {
+        let id = RequestId::unpack(word).expect("only packed ids are posted");
+        completions.push(id, status, 0);
+    }
+}
+
+/// What a request of that plane reads.
+#[inline]
+fn region(parts: &Parts, end: End, source: Source) -> &Region {
+    match (end, source) {
+        (End::Log, Source::Staging) => &parts.staging,
+        (End::Log, Source::Log) => &parts.log_area,
+        (End::Control, Source::Staging) => &parts.lines,
+        (End::Control, Source::Log) => &parts.log_readable,
+    }
+}
+
+impl Fabric for VerbsFabric {
+    #[inline]
+    fn post(&mut self, verb: &Verb) {
+        match *verb {
+            Verb::Write { .. } => self.post_write(verb),
+            Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
+            _ => self.post_rare(verb),
+        }
+    }
+
+    #[inline]
+    fn reap(&mut self, out: &mut [Completion]) -> usize {
+        if !self.reports.is_empty() {
+            self.handle_reports();
+        }
+        if self.poll(End::Log) < POLL {
+            self.poll(End::Control);
+        }
+        if self.closing != 0 {
+            self.close_drained();
+        }
+        if self.parts.receives.as_ref().is_some_and(|receives| receives.refill().is_err()) {
+            self.handle_dead();
+        }
+        self.completions.take(out)
+    }
+
+    #[inline]
+    fn ring(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let (slot, end) = self.held_for;
+        let VerbsFabric { peers, parts, held, .. } = self;
+        let Some(peer) = &mut peers[slot] else { return };
+        let qp = match end {
+            End::Log => peer.log.qp.as_ref(),
+            End::Control => peer.control.qp.as_ref(),
+        };
+        let mut requests: heapless::Vec<Request<'_>, CHAIN> = heapless::Vec::new();
+        for Held { id, operation, source, from, len, address, key } in held.iter().copied() {
+            let local = region(parts, end, source).range(from, len).expect("looked at when it was posted");
+            // A chain has room for what was held.
+            let _ = requests.push(Request { id, operation, local, address, key });
+        }
+        let rung = qp.map_or(Err((0, std::io::ErrorKind::NotConnected.into())), |qp| qp.post(&requests));
+        let count = requests.len();
+        drop(requests);
+        held.clear();
+        if let Err((taken, error)) = rung {
+            debug!(node = slot, %error, "cannot post");
+            peer.posted(end).refuse(count - taken, Status::Failed);
+            peer.break_end(end);
+            self.take_ended(slot, end);
+        }
+    }
+
+    fn wait(&mut self, ns: u64) -> bool {
+        let quiet = self.working == 0
+            && self.reports.is_empty()
+            && self.completions.is_empty()
+            && self.peers.iter_mut().flatten().all(|peer| peer.is_quiet());
+        let Some(receives) = self.parts.receives.as_ref().filter(|_| quiet) else { return false };
+        if receives.wait(ns).is_err() {
+            self.handle_dead();
+        }
+        true
+    }
+
+    fn handle_formed(&mut self, group: u128) {
+        self.send(Job::Formed { group });
+    }
+
+    #[inline(always)]
+    fn is_dead(&self) -> bool {
+        self.dead
+    }
+}
+
+impl Drop for VerbsFabric {
+    fn drop(&mut self) {
+        // Without jobs the worker ends; queue pairs, memory and device go after it.
+        self.jobs = None;
+        if self.worker.take().is_some_and(|worker| worker.join().is_err()) {
+            error!("the thread beside the fabric panicked");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The states of the ends that a fabric posts to: connected, opened, closed, and what the worker reports of them.
+//!
+//! An end goes down in three steps: ERR, drained, RESET. The first and the last are the worker's; in between this thread takes
+//! what completes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringleader_core::types::Epoch;
+use ringleader_core::verb::{Class, Completion, RequestId, Status};
+use tracing::{error, warn};
+
+use super::VerbsFabric;
+use crate::fabric::verbs::ends::{ControlState, DOWN, LogState};
+use crate::fabric::verbs::qp::{Numbers, QueuePair};
+use crate::fabric::verbs::worker::{End, Job, Report};
+
+/// What is under way on a queue pair in ERR is flushed at once. After this long it never will be.
+const DRAIN_LIMIT: Duration = Duration::from_millis(200);
+
+impl VerbsFabric {
+    pub(super) fn connect(&mut self, slot: usize, id: RequestId) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        if peer.log.state != LogState::Closed {
+            return self.completions.push(id, Status::Failed, 0);
+        }
+        // One that was wanted before is wanted no more.
+        if let Some(former) = peer.control.state.wanted() {
+            self.completions.push(former, Status::Flushed, 0);
+        }
+        let since = Instant::now();
+        match (peer.control.state, peer.control.qp.clone()) {
+            (ControlState::Failing { .. }, _) => {
+                peer.control.state = ControlState::Failing { connect: id, since };
+            }
+            (ControlState::Draining { .. }, _) => {
+                peer.control.state = ControlState::Draining { connect: id, since };
+            }
+            (_, Some(qp)) => {
+                peer.control.state = ControlState::Failing { connect: id, since };
+                self.closing |= 1 << slot;
+                if !self.send(Job::Fail { end: End::Control, peer: id.peer, qp }) {
+                    self.fail_connect(slot, id);
+                }
+            }
+            (_, None) => self.meet(slot, id),
+        }
+    }
+
+    fn meet(&mut self, slot: usize, id: RequestId) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        peer.control.state = ControlState::Meeting { connect: id };
+        let former = peer.control.qp.take();
+        if !self.send(Job::Meet { id, former }) {
+            self.fail_connect(slot, id);
+        }
+    }
+
+    fn fail_connect(&mut self, slot: usize, id: RequestId) {
+        if let Some(peer) = &mut self.peers[slot] {
+            peer.control.state = ControlState::Broken;
+        }
+        self.completions.push(id, Status::Failed, 0);
+    }
+
+    pub(super) fn open(&mut self, slot: usize, id: RequestId, numbers: Numbers) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        if peer.control.state != ControlState::Up {
+            return self.completions.push(id, DOWN, 0);
+        }
+        if peer.log.state != LogState::Closed || id.epoch == Epoch(0) {
+            return self.completions.push(id, Status::Failed, 0);
+        }
+        peer.log.state = LogState::Opening;
+        peer.log.epoch = id.epoch;
+        let (qp, packet) = (peer.log.qp.clone(), peer.log.packet);
+        let sent = qp.is_some_and(|qp| self.send(Job::Open { id, qp, packet, peer: numbers }));
+        if !sent {
+            self.finish_open(slot, Completion { id, status: Status::Failed, value: 0 });
+        }
+    }
+
+    fn finish_open(&mut self, slot: usize, done: Completion) {
+        if let Some(peer) = &mut self.peers[slot]
+            && peer.log.state == LogState::Opening
+            && peer.log.epoch == done.id.epoch
+        {
+            let is_up = done.status == Status::Success;
+            peer.log.state = if is_up { LogState::Ready } else { LogState::Broken };
+        }
+        self.completions.push(done.id, done.status, 0);
+    }
+
+    pub(super) fn close(&mut self, slot: usize, id: RequestId) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        match peer.log.state {
+            LogState::Closed => {
+                let numbers = peer.log.numbers().map_or(0, Numbers::pack);
+                self.completions.push(id, Status::Success, numbers);
+            }
+            LogState::Failing { .. } | LogState::Draining { .. } | LogState::Resetting { .. } => {
+                self.completions.push(id, Status::Failed, 0);
+            }
+            LogState::Opening | LogState::Ready | LogState::Broken => {
+                peer.log.state = LogState::Failing { close: id, since: Instant::now() };
+                self.closing |= 1 << slot;
+                let qp = peer.log.qp.clone();
+                let sent = qp.is_none_or(|qp| self.send(Job::Fail { end: End::Log, peer: id.peer, qp }));
+                if !sent {
+                    self.finish_close(slot, id, None);
+                }
+            }
+        }
+    }
+
+    fn finish_close(&mut self, slot: usize, id: RequestId, end: Option<(Arc<QueuePair>, u32)>) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        match end {
+            Some((qp, packet)) => {
+                peer.log.qp = Some(qp);
+                peer.log.packet = packet;
+                peer.log.state = LogState::Closed;
+                let numbers = peer.log.numbers().map_or(0, Numbers::pack);
+                self.completions.push(id, Status::Success, numbers);
+            }
+            None => {
+                peer.log.state = LogState::Broken;
+                self.completions.push(id, Status::Failed, 0);
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn handle_reports(&mut self) {
+        while let Ok(report) = self.reports.pop() {
+            let of_job = match &report {
+                Report::Done(done) => done.id.class != Class::Connect,
+                Report::Failed { .. } | Report::Reset { .. } => true,
+                Report::Met { .. } | Report::Lost { .. } | Report::Dead => false,
+            };
+            self.working -= u32::from(of_job);
+            match report {
+                Report::Met { id, qp, remote } => {
+                    let Some(peer) = &mut self.peers[id.peer.slot()] else { continue };
+                    if peer.control.state == (ControlState::Meeting { connect: id }) {
+                        peer.control.qp = Some(qp);
+                        peer.control.state = ControlState::Up;
+                        peer.control.epoch = id.epoch;
+                        peer.remote = remote;
+                        let numbers = peer.log.numbers().map_or(0, Numbers::pack);
+                        self.completions.push(id, Status::Success, numbers);
+                    }
+                }
+                Report::Failed { end, peer, ok } => self.handle_failed(peer.slot(), end, ok),
+                Report::Reset { peer, end } => {
+                    let state = self.peers[peer.slot()].as_ref().map(|peer| peer.log.state);
+                    if let Some(LogState::Resetting { close }) = state {
+                        self.finish_close(peer.slot(), close, end);
+                    }
+                }
+                Report::Done(done) => self.handle_verb_done(done),
+                Report::Lost { peer } => {
+                    if let Some(peer) = &mut self.peers[peer.slot()] {
+                        peer.break_end(End::Control);
+                    }
+                }
+                Report::Dead => self.handle_dead(),
+            }
+        }
+    }
+
+    fn handle_verb_done(&mut self, done: Completion) {
+        let slot = done.id.peer.slot();
+        match done.id.class {
+            Class::Open => self.finish_open(slot, done),
+            Class::Connect => {
+                let Some(peer) = &mut self.peers[slot] else { return };
+                // One that was wanted no more has ended already.
+                if peer.control.state == (ControlState::Meeting { connect: done.id }) {
+                    peer.control.state = ControlState::Down;
+                    self.completions.push(done.id, done.status, 0);
+                }
+            }
+            _ => self.completions.push(done.id, done.status, done.value),
+        }
+    }
+
+    /// A queue pair is in ERR: what is under way on it comes back now.
+    fn handle_failed(&mut self, slot: usize, end: End, ok: bool) {
+        let Some(peer) = &mut self.peers[slot] else { return };
+        match end {
+            End::Log => {
+                let LogState::Failing { close, since } = peer.log.state else { return };
+                if ok {
+                    peer.log.state = LogState::Draining { close, since };
+                } else {
+                    self.finish_close(slot, close, None);
+                }
+            }
+            End::Control => {
+                // Should it not work, the queue pair is destroyed soon, which is as good.
+                if let ControlState::Failing { connect, since } = peer.control.state {
+                    peer.control.state = ControlState::Draining { connect, since };
+                }
+            }
+        }
+    }
+
+    /// Goes on with ends that are drained, or never will be.
+    #[cold]
+    pub(super) fn close_drained(&mut self) {
+        for slot in 0..16 {
+            if self.closing & 1 << slot == 0 {
+                continue;
+            }
+            let Some(peer) = &mut self.peers[slot] else { continue };
+            let (log, control) = (peer.log.state, peer.control.state);
+            if let LogState::Draining { close, since } = log {
+                let is_late = !peer.log.posted.is_empty() && since.elapsed() > DRAIN_LIMIT;
+                if is_late {
+                    warn!(node = slot, "a queue pair in error does not complete what is under way");
+                    peer.log.posted.abandon(Status::Flushed);
+                    self.take_ended(slot, End::Log);
+                }
+                let Some(peer) = &mut self.peers[slot] else { continue };
+                if peer.log.posted.is_empty() {
+                    peer.log.state = LogState::Resetting { close };
+                    let qp = peer.log.qp.take();
+                    let job = Job::Reset { peer: close.peer, qp, drained: !is_late };
+                    if !self.send(job) {
+                        self.finish_close(slot, close, None);
+                    }
+                }
+            }
+            if let ControlState::Draining { connect, since } = control {
+                let Some(peer) = &mut self.peers[slot] else { continue };
+                if !peer.control.posted.is_empty() && since.elapsed() > DRAIN_LIMIT {
+                    peer.control.posted.abandon(Status::Flushed);
+                    self.take_ended(slot, End::Control);
+                }
+                let Some(peer) = &mut self.peers[slot] else { continue };
+                if peer.control.posted.is_empty() {
+                    self.meet(slot, connect);
+                }
+            }
+            if self.peers[slot].as_ref().is_none_or(|peer| !peer.is_closing()) {
+                self.closing &= !(1 << slot);
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn handle_dead(&mut self) {
+        if self.dead {
+            return;
+        }
+        self.dead = true;
+        error!("no verb is carried out any more");
+        for slot in 0..16 {
+            for end in [End::Control, End::Log] {
+                if let Some(peer) = &mut self.peers[slot] {
+                    peer.break_end(end);
+                    peer.posted(end).abandon(Status::Failed);
+                    self.take_ended(slot, end);
+                }
+            }
+        }
+    }
+}

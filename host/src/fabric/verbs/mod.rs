@@ -1,0 +1,41 @@
+//! RDMA devices by way of libibverbs, which is loaded at run time: without it there is an error in one line, and nothing else.
+//!
+//! One file a C object (`context`, `domain`, `memory`, `cq`, `qp`), each a handle that keeps what it depends on alive. `parts`
+//! are those that live from start to end. `fabric` is the beating thread's side with its `ends` and what is `posted` to them;
+//! `worker` the thread beside it with `inbound` ends and the `flush` behind a fence; `card` and `rendezvous` how two meet.
+
+mod card;
+mod context;
+mod cq;
+mod domain;
+mod ends;
+mod error;
+mod exchange;
+mod fabric;
+mod flush;
+mod inbound;
+mod memory;
+mod parts;
+mod port;
+mod posted;
+mod qp;
+mod receives;
+mod rendezvous;
+#[cfg(test)]
+mod tests;
+pub mod trial;
+mod worker;
+
+pub use card::{CARD_LEN, Card};
+pub use error::VerbsError;
+pub use fabric::{Options, VerbsFabric};
+pub use inbound::FenceBy;
+pub use parts::Areas;
+pub use port::Choice;
+pub use rendezvous::{Meeting, Rendezvous};
+pub use worker::DEVICE_FATAL_AFTER;
+
+/// Whether no piece of hardware is behind the device of that choice.
+pub fn is_software(choice: &Choice) -> Result<bool, VerbsError> {
+    port::open(choice).map(|(context, _)| context.is_software())
+}

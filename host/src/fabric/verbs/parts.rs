@@ -1,0 +1,210 @@
+//! Everything of a node on its device that lives from start to end: domains, registered memory, completion queues, and what
+//! the device can. Not: queue pairs, which come and go.
+//!
+//! Two domains. *Control*: the control area for READ and WRITE, the log area for READ, the lines that READs come to. *Log*: the
+//! log area for READ and WRITE, the staging area. A key of one is void on a queue pair of the other.
+
+use std::sync::Arc;
+
+use ringleader_core::layout::{AREA_ALIGN, control, log};
+
+use super::card::{Own, RemoteRange};
+use super::context::{Context, Limits};
+use super::cq::CompletionQueue;
+use super::domain::Domain;
+use super::error::VerbsError;
+use super::inbound::FenceBy;
+use super::memory::{Access, Region, check_environment, check_memlock};
+use super::port::{self, Choice, Port};
+use super::posted::DEPTH;
+use super::qp::{Path, QueuePair};
+use super::receives::Receives;
+use crate::fabric::Mapped;
+use crate::fabric::map::Mapping;
+
+/// Queue pairs of one kind: one a possible peer, and the one that replaces it before its last completions are taken.
+const QUEUE_PAIRS: u64 = 2 * 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) context: Arc<Context>,
+    pub(super) port: Port,
+    limits: Limits,
+    timeout: u8,
+    control: Arc<Domain>,
+    log: Arc<Domain>,
+    pub(super) control_cq: Arc<CompletionQueue>,
+    pub(super) log_cq: Arc<CompletionQueue>,
+    /// In the control domain: the control area; the log area, to READ; the lines at the start of the staging area.
+    pub(super) control_area: Arc<Region>,
+    pub(super) log_readable: Arc<Region>,
+    pub(super) lines: Arc<Region>,
+    /// In the log domain: the log area, and the staging area.
+    pub(super) log_area: Arc<Region>,
+    pub(super) staging: Arc<Region>,
+    ring_len: u64,
+    /// What wakes this node; `None` where it looks by itself.
+    pub(super) receives: Option<Receives>,
+    /// How this node's ends are fenced: in a way that is strict on this device.
+    pub(super) fence_by: FenceBy,
+}
+
+/// The memory of a node, all zeros.
+#[derive(Clone, Debug)]
+pub struct Areas {
+    /// Control area: peers READ and WRITE it.
+    pub control: Mapped,
+    /// Log area: peers READ it, the one that is granted WRITEs it.
+    pub log: Mapped,
+    /// Staging area: private; sources of WRITEs and targets of READs.
+    pub staging: Mapped,
+}
+
+impl Parts {
+    pub(super) fn new(
+        choice: &Choice,
+        ring_len: u64,
+        peers: u64,
+        timeout: u8,
+        fence_by: Option<FenceBy>,
+        wakes: bool,
+    ) -> Result<(Arc<Parts>, Areas), VerbsError> {
+        check_environment()?;
+        let (context, port) = port::open(choice)?;
+        let name = context.name().to_owned();
+        let limits = context.limits()?;
+        let area_len = log::len(ring_len);
+        // What is registered in both domains counts twice.
+        check_memlock(control::LEN + 3 * area_len + AREA_ALIGN)?;
+        let needs = |what, needed, limit| {
+            if needed <= limit {
+                Ok(())
+            } else {
+                Err(VerbsError::Limit { device: name.clone(), what, needed, limit })
+            }
+        };
+        needs("queue pairs", 4 * peers + 1, limits.queue_pairs)?;
+        needs("requests of one queue pair", DEPTH as u64, limits.requests)?;
+        let completions = QUEUE_PAIRS * DEPTH as u64;
+        needs("completions of one queue", completions, limits.completions)?;
+
+        let mapping = |len| {
+            let mapping = Mapping::huge(len).and_then(|map| map.populate(0, u64::MAX).map(|()| map));
+            mapping.map_err(VerbsError::call("mmap", &name))
+        };
+        let control_area = mapping(control::LEN)?.slice(0, control::LEN);
+        let log_area = mapping(area_len)?.slice(0, area_len);
+        let staging = mapping(area_len)?;
+        let lines = staging.slice(0, AREA_ALIGN);
+        let areas = Areas { control: control_area, log: log_area, staging: staging.slice(0, area_len) };
+
+        let (control, log) = (Domain::new(&context)?, Domain::new(&context)?);
+        let cq = || CompletionQueue::new(&context, completions as u32);
+        let parts = Parts {
+            port,
+            limits,
+            timeout,
+            control_cq: cq()?,
+            log_cq: cq()?,
+            control_area: Region::register(&control, &areas.control, Access::Write)?,
+            log_readable: Region::register(&control, &areas.log, Access::Read)?,
+            lines: Region::register(&control, &lines, Access::Target)?,
+            log_area: Region::register(&log, &areas.log, Access::Write)?,
+            staging: Region::register(&log, &areas.staging, Access::Source)?,
+            ring_len,
+            receives: if wakes { Some(Receives::new(&control, &log)?) } else { None },
+            fence_by: fence_by.unwrap_or(if context.is_software() { FenceBy::Renew } else { FenceBy::Reset }),
+            context,
+            control,
+            log,
+        };
+        Ok((Arc::new(parts), areas))
+    }
+
+    pub(super) fn control_qp(&self) -> Result<QueuePair, VerbsError> {
+        let receives = self.receives.as_ref().map(|receives| (&receives.cq, &receives.control));
+        QueuePair::new(&self.control, &self.control_cq, DEPTH as u32, receives)
+    }
+
+    pub(super) fn log_qp(&self) -> Result<QueuePair, VerbsError> {
+        let receives = self.receives.as_ref().map(|receives| (&receives.cq, &receives.log));
+        QueuePair::new(&self.log, &self.log_cq, DEPTH as u32, receives)
+    }
+
+    pub(super) fn control_domain(&self) -> &Arc<Domain> {
+        &self.control
+    }
+
+    pub(super) fn log_len(&self) -> u64 {
+        log::len(self.ring_len)
+    }
+
+    /// What this node's cards say.
+    pub(super) fn own(&self) -> Own {
+        let range = |region: &Region, len| RemoteRange {
+            address: region.address(),
+            len,
+            key: region.remote_key(),
+            reserved: 0,
+        };
+        Own {
+            lid: self.port.lid,
+            mtu: self.port.mtu,
+            gid: self.port.gid.map(|gid| gid.raw),
+            reads_started: self.limits.reads_started,
+            reads_served: self.limits.reads_served,
+            wakes: self.receives.is_some(),
+            control: range(&self.control_area, control::LEN),
+            log_readable: range(&self.log_readable, self.log_len()),
+            log: range(&self.log_area, self.log_len()),
+        }
+    }
+
+    /// The way to a peer with such a card; `None` when this node's own address is gone.
+    pub(super) fn path(&self, peer: &Own) -> Option<Path> {
+        let gid = match peer.gid {
+            Some(gid) => Some((self.port.gid_index(&self.context)?, gid)),
+            None => None,
+        };
+        Some(Path {
+            port: self.port.number,
+            gid,
+            lid: peer.lid,
+            mtu: self.port.mtu.min(peer.mtu),
+            reads_started: self.limits.reads_started.min(peer.reads_served),
+            reads_served: self.limits.reads_served.min(peer.reads_started),
+            timeout: self.timeout,
+        })
+    }
+}
+
+/// 4.096 us times two to the power of `exponent`.
+fn timeout_ns(exponent: u8) -> u64 {
+    4096 << exponent.min(31)
+}
+
+/// The transport's timeout: a quarter of `suspect_after` at most. A packet that is lost is sent again before anybody is
+/// suspected, and a dead peer is given up little later than the detector does.
+pub(super) fn timeout_of(suspect_after_ns: u64) -> u8 {
+    // 0 would mean for ever.
+    (1..=21).rev().find(|exponent| 4 * timeout_ns(*exponent) <= suspect_after_ns).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringleader_core::timing::Timing;
+
+    #[test]
+    fn the_transport_gives_up_near_the_detector() {
+        let exponents = [Timing::HARDWARE, Timing::LOCAL, Timing::SOFT_ROCE]
+            .map(|timing| timeout_of(timing.suspect_after_ns));
+        assert_eq!(exponents, [5, 11, 12]);
+        assert_eq!(timeout_of(1), 1);
+        for timing in [Timing::HARDWARE, Timing::LOCAL, Timing::SOFT_ROCE] {
+            let all = 7 * timeout_ns(timeout_of(timing.suspect_after_ns));
+            assert!(all < timing.quorum_lost_ns && all > timing.suspect_after_ns / 2);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The requests posted to one queue pair, oldest first: they complete in this order, each exactly once.
+//!
+//! A request that the device never got (its queue pair was down) waits here for those before it, and ends after them.
+
+use ringleader_core::verb::Status;
+
+/// Requests that one queue pair has room for: more than a core ever has under way on one.
+pub(super) const DEPTH: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: u64,
+    /// How it ended here; `None` while the device has it.
+    ended: Option<Status>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Posted {
+    ring: Box<[Entry; DEPTH]>,
+    /// Counts of all that ever left and ever came; the ones between are under way.
+    left: usize,
+    came: usize,
+}
+
+impl Posted {
+    pub(super) fn new() -> Posted {
+        Posted { ring: Box::new([Entry { id: 0, ended: None }; DEPTH]), left: 0, came: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == self.came
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.came.wrapping_sub(self.left) == DEPTH
+    }
+
+    /// A request that goes to the device, or ended before it did.
+    #[inline]
+    pub(super) fn push(&mut self, id: u64, ended: Option<Status>) {
+        assert!(!self.is_full(), "whoever posts has looked for room");
+        self.ring[self.came % DEPTH] = Entry { id, ended };
+        self.came = self.came.wrapping_add(1);
+    }
+
+    /// The newest `count` requests never reached the device: the first of them ended as `first`, the others behind it.
+    pub(super) fn refuse(&mut self, count: usize, first: Status) {
+        for back in 1..=count.min(self.came.wrapping_sub(self.left)) {
+            let status = if back == count { first } else { Status::Flushed };
+            self.ring[self.came.wrapping_sub(back) % DEPTH].ended = Some(status);
+        }
+    }
+
+    /// The device completed `id`. False when that is not the oldest one it has: it is not counted.
+    #[inline]
+    pub(super) fn land(&mut self, id: u64) -> bool {
+        let oldest = &self.ring[self.left % DEPTH];
+        let lands = !self.is_empty() && oldest.id == id && oldest.ended.is_none();
+        self.left = self.left.wrapping_add(usize::from(lands));
+        lands
+    }
+
+    /// The oldest request, when it ended here.
+    #[inline]
+    pub(super) fn take_ended(&mut self) -> Option<(u64, Status)> {
+        let oldest = self.ring[self.left % DEPTH];
+        let ended = oldest.ended.filter(|_| !self.is_empty())?;
+        self.left = self.left.wrapping_add(1);
+        Some((oldest.id, ended))
+    }
+
+    /// Everything under way ends as `status`: the device will never tell, or is not believed any more.
+    pub(super) fn abandon(&mut self, status: Status) {
+        for at in 0..self.came.wrapping_sub(self.left) {
+            self.ring[self.left.wrapping_add(at) % DEPTH].ended.get_or_insert(status);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ends_once_and_in_order() {
+        let mut posted = Posted::new();
+        for round in 0..1000u64 {
+            posted.push(round * 10, None);
+            posted.push(round * 10 + 1, None);
+            posted.push(round * 10 + 2, Some(Status::Flushed));
+            assert_eq!(posted.take_ended(), None, "it waits for those before it");
+            assert!(!posted.land(round * 10 + 1), "not the oldest");
+            assert!(posted.land(round * 10));
+            assert!(!posted.land(round * 10), "twice");
+            assert!(posted.land(round * 10 + 1));
+            assert!(!posted.land(round * 10 + 2), "the device never had it");
+            assert_eq!(posted.take_ended(), Some((round * 10 + 2, Status::Flushed)));
+            assert!(posted.is_empty() && posted.take_ended().is_none());
+        }
+    }
+
+    #[test]
+    fn what_was_refused_or_abandoned_ends_too() {
+        let mut posted = Posted::new();
+        (0..4).for_each(|id| posted.push(id, None));
+        posted.refuse(2, Status::Failed);
+        assert!(posted.land(0));
+        assert_eq!(posted.take_ended(), None);
+        posted.abandon(Status::Unreachable);
+        let ended: Vec<_> = std::iter::from_fn(|| posted.take_ended()).collect();
+        assert_eq!(ended, [(1, Status::Unreachable), (2, Status::Failed), (3, Status::Flushed)]);
+        (0..DEPTH as u64).for_each(|id| posted.push(id, None));
+        assert!(posted.is_full());
+    }
+}

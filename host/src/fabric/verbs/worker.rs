@@ -1,0 +1,426 @@
+//! The thread beside the one that beats: everything that takes a device or a peer its time. It changes the states of queue
+//! pairs, meets peers through the exchange, fences, and hears of the device's asynchronous events.
+//!
+//! Jobs come through a bounded channel and are done in order; what came of them goes back through a ring that the beating
+//! thread looks at. It never waits for a peer.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringleader_core::types::{Boot, NodeId};
+use ringleader_core::verb::{Completion, RequestId, Status};
+use rtrb::Producer;
+use tracing::{debug, error, info, warn};
+
+use super::card::{Card, Fields, Own, RemoteRange};
+use super::context::AsyncEvent;
+use super::error::VerbsError;
+use super::flush::Flush;
+use super::inbound::{FenceBy, Inbound, Refusal};
+use super::parts::Parts;
+use super::qp::{NUMBER_MASK, Numbers, Path, Permission, QueuePair};
+use super::rendezvous::{Meeting, Rendezvous};
+use ringleader_core::layout::control;
+
+/// Looks at exchange and device when no job comes, this often: while a peer is being met, and else.
+const TICK_MEETING: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_millis(5);
+
+/// For tests, never for use: an environment variable that, set to `node:n`, makes the device of that node seem broken (as by
+/// `IBV_EVENT_DEVICE_FATAL`) n milliseconds after the start.
+pub const DEVICE_FATAL_AFTER: &str = "RINGLEADER_TEST_DEVICE_FATAL";
+
+/// Which of the two queue pairs that this node posts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Control,
+    Log,
+}
+
+/// What the beating thread wants done.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Find the peer, over a control queue pair that was never used. The former one is destroyed.
+    Meet { id: RequestId, former: Option<Arc<QueuePair>> },
+    /// To ERR.
+    Fail { end: End, peer: NodeId, qp: Arc<QueuePair> },
+    /// Drained: to RESET, or destroyed and another one made: where that is how this device is fenced, and when it could not be
+    /// drained.
+    Reset { peer: NodeId, qp: Option<Arc<QueuePair>>, drained: bool },
+    /// The initiator's end: up.
+    Open { id: RequestId, qp: Arc<QueuePair>, packet: u32, peer: Numbers },
+    /// The acceptor's end.
+    Arm { id: RequestId, peer: Numbers },
+    /// The acceptor's end.
+    Grant { id: RequestId },
+    /// The acceptor's end.
+    Fence { id: RequestId },
+    /// The group was formed.
+    Formed { group: u128 },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// A session, with everything up.
+    Met { id: RequestId, qp: Arc<QueuePair>, remote: Remote },
+    /// It is in ERR, or could not be brought there.
+    Failed { end: End, peer: NodeId, ok: bool },
+    /// The initiator's end is in RESET, and has a new packet number.
+    Reset { peer: NodeId, end: Option<(Arc<QueuePair>, u32)> },
+    /// A verb is over.
+    Done(Completion),
+    /// The session is over: its control queue pair is in ERR.
+    Lost { peer: NodeId },
+    /// The device is gone.
+    Dead,
+}
+
+/// Where a peer's memory is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Remote {
+    pub(super) control: RemoteRange,
+    pub(super) log: RemoteRange,
+    /// WRITEs to it are to wake it.
+    pub(super) wakes: bool,
+}
+
+/// What is known of a peer that was met.
+#[derive(Debug)]
+struct Session {
+    number: u64,
+    boot: Boot,
+    path: Path,
+    qp: Arc<QueuePair>,
+}
+
+#[derive(Debug, Default)]
+struct Peer {
+    inbound: Option<Inbound>,
+    session: Option<Session>,
+    /// The attempt to meet under way: its verb, its number, and the queue pair that waits for it.
+    attempt: Option<(RequestId, u64, QueuePair, u32)>,
+}
+
+/// See the module.
+pub(super) struct Worker<R> {
+    parts: Arc<Parts>,
+    jobs: Receiver<Job>,
+    reports: Producer<Report>,
+    rendezvous: R,
+    peers: [Peer; 16],
+    flush: Flush,
+    random: File,
+    attempts: u64,
+    dead: bool,
+    fatal_at: Option<Instant>,
+}
+
+impl<R: Rendezvous> Worker<R> {
+    pub(super) fn new(
+        parts: &Arc<Parts>,
+        node: NodeId,
+        peers: &[NodeId],
+        rendezvous: R,
+        jobs: Receiver<Job>,
+        reports: Producer<Report>,
+    ) -> Result<Worker<R>, VerbsError> {
+        let name = parts.context.name();
+        let random = File::open("/dev/urandom").map_err(VerbsError::call("open /dev/urandom", name))?;
+        let mut table: [Peer; 16] = Default::default();
+        for peer in peers {
+            table[peer.slot()].inbound = Some(Inbound::new(parts)?);
+        }
+        let after = std::env::var(DEVICE_FATAL_AFTER).ok().and_then(|text| {
+            let (named, after) = text.split_once(':')?;
+            (named == node.to_string()).then(|| after.parse().ok())?
+        });
+        Ok(Worker {
+            parts: Arc::clone(parts),
+            jobs,
+            reports,
+            rendezvous,
+            peers: table,
+            flush: Flush::new(parts)?,
+            random,
+            attempts: 0,
+            dead: false,
+            fatal_at: after.map(|after| Instant::now() + Duration::from_millis(after)),
+        })
+    }
+
+    /// Until the fabric is dropped.
+    pub(super) fn run(mut self) {
+        loop {
+            let meets = self.peers.iter().any(|peer| peer.attempt.is_some());
+            match self.jobs.recv_timeout(if meets { TICK_MEETING } else { TICK }) {
+                Ok(job) => self.handle_job(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            loop {
+                match self.jobs.try_recv() {
+                    Ok(job) => self.handle_job(job),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            while let Some(meeting) = self.rendezvous.poll() {
+                self.handle_meeting(meeting);
+            }
+            while let Some(event) = self.parts.context.poll_event() {
+                self.handle_event(event);
+            }
+            if self.fatal_at.is_some_and(|at| Instant::now() >= at) {
+                self.fatal_at = None;
+                self.handle_event(AsyncEvent::DeviceFatal);
+            }
+        }
+    }
+
+    fn report(&mut self, mut report: Report) {
+        // The ring has room for all that can be under way; should it be full, the beating thread is late.
+        while let Err(rtrb::PushError::Full(back)) = self.reports.push(report) {
+            if self.reports.is_abandoned() {
+                return;
+            }
+            report = back;
+            thread::yield_now();
+        }
+    }
+
+    fn done(&mut self, id: RequestId, status: Status, value: u64) {
+        self.report(Report::Done(Completion { id, status, value }));
+    }
+
+    /// A random packet number.
+    pub(super) fn packet(&mut self) -> u32 {
+        let mut bytes = [0; 4];
+        self.random.read_exact(&mut bytes).expect("the system always has random numbers");
+        u32::from_ne_bytes(bytes) & NUMBER_MASK
+    }
+
+    fn handle_job(&mut self, job: Job) {
+        match job {
+            Job::Meet { id, former } => {
+                self.peers[id.peer.slot()].session = None;
+                drop(former);
+                self.meet(id);
+            }
+            Job::Fail { end, peer, qp } => {
+                let failed = qp.fail();
+                self.log_error(peer, &failed);
+                self.report(Report::Failed { end, peer, ok: failed.is_ok() });
+            }
+            Job::Reset { peer, qp, drained } => self.reset(peer, qp, drained),
+            Job::Open { id, qp, packet, peer } => {
+                let opened = match &self.peers[id.peer.slot()].session {
+                    _ if self.dead => Err(Status::Unreachable),
+                    None => Err(Status::Unreachable),
+                    Some(session) => {
+                        let opened = qp.connect(&session.path, peer, packet, Permission::Nothing);
+                        self.log_error(id.peer, &opened);
+                        opened.map_err(|_| Status::Failed)
+                    }
+                };
+                self.done(id, opened.err().unwrap_or(Status::Success), 0);
+            }
+            Job::Arm { id, peer } => {
+                let packet = self.packet();
+                let Peer { inbound, session, .. } = &mut self.peers[id.peer.slot()];
+                let armed = match (inbound, session) {
+                    (Some(inbound), Some(session)) if !self.dead => {
+                        inbound.arm(&self.parts, (id.epoch, session.boot), &session.path, (peer, packet))
+                    }
+                    _ => Err(Refusal::State(Status::Unreachable)),
+                };
+                self.end(id, armed.map(Numbers::pack));
+            }
+            Job::Grant { id } => {
+                let ended = self.on_inbound(id, |inbound, _| inbound.grant(id.epoch));
+                self.end(id, ended.map(|()| 0));
+            }
+            Job::Fence { id } => {
+                let ended = self.on_inbound(id, Inbound::fence);
+                self.end(id, ended.map(|()| 0));
+            }
+            Job::Formed { group } => self.rendezvous.set_group(group),
+        }
+    }
+
+    fn on_inbound(
+        &mut self,
+        id: RequestId,
+        carry_out: impl FnOnce(&mut Inbound, &mut Flush) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        match &mut self.peers[id.peer.slot()].inbound {
+            Some(inbound) if !self.dead => carry_out(inbound, &mut self.flush),
+            _ => Err(Refusal::State(Status::Failed)),
+        }
+    }
+
+    fn end(&mut self, id: RequestId, ended: Result<u64, Refusal>) {
+        match ended {
+            Ok(value) => self.done(id, Status::Success, value),
+            Err(Refusal::State(status)) => self.done(id, status, 0),
+            Err(Refusal::Device(error)) => {
+                warn!(node = id.peer.0, class = ?id.class, %error, "cannot change a queue pair");
+                self.done(id, Status::Failed, 0);
+            }
+        }
+    }
+
+    fn log_error(&self, peer: NodeId, result: &Result<(), VerbsError>) {
+        if let Err(error) = result {
+            warn!(node = peer.0, %error, "cannot change a queue pair");
+        }
+    }
+
+    fn reset(&mut self, peer: NodeId, qp: Option<Arc<QueuePair>>, drained: bool) {
+        let packet = self.packet();
+        let fresh = |parts: &Arc<Parts>| parts.log_qp().map(Arc::new);
+        let reset = match qp {
+            Some(qp) if self.parts.fence_by != FenceBy::Renew => match qp.reset() {
+                Ok(()) if drained => Ok(qp),
+                // RESET ends what ERR did not: no byte is read any more. What completes nevertheless is told by its id.
+                Ok(()) => fresh(&self.parts),
+                Err(error) => Err(error),
+            },
+            former => {
+                drop(former);
+                fresh(&self.parts)
+            }
+        };
+        let end = match reset {
+            Ok(qp) if !self.dead => Some((qp, packet)),
+            Ok(_) => None,
+            Err(error) => {
+                warn!(node = peer.0, %error, "cannot change a queue pair");
+                None
+            }
+        };
+        self.report(Report::Reset { peer, end });
+    }
+
+    /// Asks for a session, with a queue pair whose number no former peer knows.
+    fn meet(&mut self, id: RequestId) {
+        let packet = self.packet();
+        self.attempts += 1;
+        let attempt = self.attempts;
+        let peer = &mut self.peers[id.peer.slot()];
+        peer.attempt = None;
+        match self.parts.control_qp() {
+            Ok(qp) if !self.dead => {
+                let card = Fields::new(&self.parts.own(), Numbers { qp: qp.number(), packet }).card();
+                peer.attempt = Some((id, attempt, qp, packet));
+                self.rendezvous.meet(id.peer, attempt, &card);
+            }
+            Ok(_) => self.done(id, Status::Unreachable, 0),
+            Err(error) => {
+                warn!(node = id.peer.0, %error, "cannot make a queue pair");
+                self.done(id, Status::Failed, 0);
+            }
+        }
+    }
+
+    fn handle_meeting(&mut self, meeting: Meeting) {
+        match meeting {
+            Meeting::Met { peer, attempt, session, boot, card } => {
+                let slot = usize::from(peer.0 & 15);
+                let Some((id, _, qp, packet)) =
+                    self.peers[slot].attempt.take_if(|(_, number, ..)| *number == attempt)
+                else {
+                    return;
+                };
+                let qp = Arc::new(qp);
+                match self.bring_up(&card, &qp, packet) {
+                    Ok((remote, path)) => {
+                        debug!(node = peer.0, session, "met");
+                        let handle = Arc::clone(&qp);
+                        self.peers[slot].session = Some(Session { number: session, boot, path, qp });
+                        self.report(Report::Met { id, qp: handle, remote });
+                    }
+                    Err(Refusal::State(status)) => {
+                        warn!(
+                            node = peer.0,
+                            "its card fits no peer of this node, or the own address is gone"
+                        );
+                        self.done(id, status, 0);
+                    }
+                    Err(refusal) => self.end(id, Err(refusal)),
+                }
+            }
+            Meeting::Failed { peer, attempt } => {
+                let slot = usize::from(peer.0 & 15);
+                let over = self.peers[slot].attempt.take_if(|(_, number, ..)| *number == attempt);
+                if let Some((id, ..)) = over {
+                    self.done(id, Status::Unreachable, 0);
+                }
+            }
+            Meeting::Lost { peer, session } => {
+                let slot = usize::from(peer.0 & 15);
+                let lost = self.peers[slot].session.take_if(|known| known.number == session);
+                if let Some(lost) = lost {
+                    debug!(node = peer.0, session, "lost");
+                    let failed = lost.qp.fail();
+                    self.log_error(peer, &failed);
+                    self.report(Report::Lost { peer });
+                }
+            }
+        }
+    }
+
+    /// Connects the control queue pair to the one of the card.
+    fn bring_up(&self, card: &Card, qp: &QueuePair, packet: u32) -> Result<(Remote, Path), Refusal> {
+        let unfit = || Refusal::State(Status::Failed);
+        let fields = Fields::judge(card, control::LEN, self.parts.log_len()).ok_or_else(unfit)?;
+        let own = self.parts.own();
+        let peer = Own {
+            lid: fields.lid,
+            mtu: fields.mtu,
+            gid: (fields.has_gid == 1).then_some(fields.gid),
+            reads_started: fields.reads_started,
+            reads_served: fields.reads_served,
+            wakes: fields.wakes == 1,
+            control: fields.control,
+            log_readable: fields.log_readable,
+            log: fields.log,
+        };
+        if peer.gid.is_some() != own.gid.is_some() {
+            return Err(unfit());
+        }
+        let path = self.parts.path(&peer).ok_or_else(unfit)?;
+        let numbers = Numbers { qp: fields.qp, packet: fields.packet };
+        qp.connect(&path, numbers, packet, Permission::ReadWrite)?;
+        Ok((Remote { control: fields.control, log: fields.log, wakes: peer.wakes }, path))
+    }
+
+    fn handle_event(&mut self, event: AsyncEvent) {
+        let device = self.parts.context.name();
+        match event {
+            AsyncEvent::DeviceFatal | AsyncEvent::CompletionQueue => {
+                error!(device, ?event, "the device is gone");
+                if !self.dead {
+                    self.dead = true;
+                    self.report(Report::Dead);
+                }
+            }
+            AsyncEvent::Port { port, up } if port == self.parts.port.number => {
+                if up {
+                    info!(device, port, "the port is up")
+                } else {
+                    warn!(device, port, "the port is down")
+                }
+            }
+            // Whoever waits for it gets a completion with an error, or the session ends.
+            AsyncEvent::QueuePair { number, event } => {
+                debug!(device, number, event, "a queue pair is in error")
+            }
+            other => debug!(device, event = ?other),
+        }
+    }
+}

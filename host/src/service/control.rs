@@ -1,0 +1,416 @@
+//! The socket by which a running node is told to form its group and asked how it is: one question, one answer, a line of
+//! JSON each. Only the user that runs the node, and root, get an answer.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{geteuid, umask};
+use serde::{Deserialize, Serialize};
+use tracing::{debug, warn};
+
+use crate::{FollowerState, FormError, Node, Role, Status};
+
+/// Bytes of the longest question or answer.
+const MAX_LINE: u64 = 64 << 10;
+/// How long whoever asks may take to say what.
+const ASK: Duration = Duration::from_secs(2);
+/// How often a forming is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What a node is asked.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Question {
+    /// How it is.
+    Status,
+    /// To form its group.
+    Form {
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
+}
+
+/// What it answers.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// How it is.
+    Status(NodeStatus),
+    /// It is in a group.
+    Formed {
+        /// The group's id, 32 hexadecimal digits.
+        group: String,
+        /// It was before it was asked.
+        already: bool,
+    },
+    /// What came in between.
+    Failed {
+        /// In one line.
+        why: String,
+    },
+}
+
+/// How a node is.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct NodeStatus {
+    /// The group's name.
+    pub name: String,
+    /// The node.
+    pub node: u8,
+    /// Whether it is in a group.
+    pub formed: bool,
+    /// The group's id, 32 hexadecimal digits.
+    pub group: String,
+    /// `leader`, `candidate` or `follower`.
+    pub role: String,
+    /// The term of its promise.
+    pub term: u64,
+    /// Who leads, as far as it knows.
+    pub leader: Option<u8>,
+    /// The last entry that it knows committed.
+    pub commit_index: u64,
+    /// The last entry that it has applied.
+    pub applied_index: u64,
+    /// Its followers, when it leads.
+    pub followers: Vec<FollowerStatus>,
+}
+
+/// How a follower is, as its leader sees it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct FollowerStatus {
+    /// The follower.
+    pub node: u8,
+    /// `down`, `asking`, `window`, `broken` or `behind`.
+    pub state: String,
+    /// Whether it counts for a commit.
+    pub counts: bool,
+    /// Bytes of the log by which it is behind.
+    pub behind_len: u64,
+}
+
+impl NodeStatus {
+    /// Of a node of the group with this name.
+    pub fn new(name: &str, status: &Status) -> NodeStatus {
+        let role = match status.role {
+            Role::Follower => "follower",
+            Role::Candidate => "candidate",
+            Role::Leader => "leader",
+        };
+        let state = |state| match state {
+            FollowerState::Down => "down",
+            FollowerState::Asking => "asking",
+            FollowerState::Window => "window",
+            FollowerState::Broken => "broken",
+            FollowerState::Behind => "behind",
+        };
+        NodeStatus {
+            name: name.to_owned(),
+            node: status.node,
+            formed: status.formed,
+            group: format!("{:032x}", status.group),
+            role: role.to_owned(),
+            term: status.term,
+            leader: status.leader,
+            commit_index: status.commit_index,
+            applied_index: status.applied_index,
+            followers: status
+                .followers
+                .iter()
+                .map(|follower| FollowerStatus {
+                    node: follower.node,
+                    state: state(follower.state).to_owned(),
+                    counts: follower.counts,
+                    behind_len: status.commit_position.saturating_sub(follower.applied_position),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} of {}: ", self.node, self.name)?;
+        if !self.formed {
+            return f.write_str("its group is not formed");
+        }
+        match (self.role.as_str(), self.leader) {
+            ("leader", _) => write!(f, "leads in term {}", self.term)?,
+            (_, Some(leader)) if leader != self.node => {
+                write!(f, "follows node {leader} in term {}", self.term)?;
+            }
+            _ => write!(f, "nobody leads (term {})", self.term)?,
+        }
+        write!(f, ", applied up to entry {} of {}", self.applied_index, self.commit_index)?;
+        write!(f, ", group {}", self.group)?;
+        for follower in &self.followers {
+            let counts = if follower.counts { "" } else { ", does not count" };
+            write!(
+                f,
+                "\n  node {}: {}, {} bytes behind{counts}",
+                follower.node, follower.state, follower.behind_len
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The socket. It goes when this is dropped, and its directory, if it was made for it and is empty.
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode.
+    file: (u64, u64),
+    made: Option<PathBuf>,
+}
+
+impl Control {
+    /// Makes the socket, mode 0600, and its directory, mode 0700, when that is missing. An error when another process
+    /// answers there.
+    ///
+    /// To be called while the process has one thread: it sets the mask of modes for a moment.
+    pub fn bind(path: &Path) -> Result<Control, String> {
+        let named =
+            |what: &str, error: io::Error| format!("control socket {}: {what}{error}", path.display());
+        let dir = match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir,
+            _ => Path::new("."),
+        };
+        let is_missing = !dir.exists();
+        if is_missing {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
+                .map_err(|e| named("its directory: ", e))?;
+        }
+        let made = is_missing.then(|| dir.to_owned());
+        bind_in(dir, path)
+            .map(|(listener, file)| Control { listener, path: path.to_owned(), file, made: made.clone() })
+            .map_err(|error| {
+                if let Some(dir) = &made {
+                    let _ = fs::remove_dir(dir);
+                }
+                named("", error)
+            })
+    }
+
+    /// The next that wants to ask something, and may.
+    pub fn accept(&self) -> Option<UnixStream> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => match socket_peercred(&stream) {
+                    Ok(who) if [0, geteuid().as_raw()].contains(&who.uid.as_raw()) => return Some(stream),
+                    Ok(who) => warn!(user = who.uid.as_raw(), "may not ask this node anything"),
+                    Err(error) => debug!(%error, "cannot tell who asks"),
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Ready to be read when somebody wants to ask.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // Unless another process has put its own there.
+        let there = fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+        if let Some(dir) = &self.made {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+fn bind_in(dir: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+    // Two that start at once would each take the other's socket for a dead one's.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let lock = File::from(rustix::fs::open(dir, flags, Mode::empty())?);
+    flock(&lock, FlockOperation::LockExclusive)?;
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => {
+            return Err(io::Error::other("something else is there, which is no socket"));
+        }
+        Ok(_) => match UnixStream::connect(path) {
+            Ok(_) => return Err(io::Error::other("another process runs this node already")),
+            // Left by one that was killed.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+            Err(error) => return Err(error),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // The socket never has another mode, not even for a moment.
+    let before = umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(path);
+    umask(before);
+    let listener = bound?;
+    listener.set_nonblocking(true)?;
+    let file = fs::symlink_metadata(path)?;
+    Ok((listener, (file.dev(), file.ino())))
+}
+
+/// How many questions are being answered.
+#[derive(Debug, Default)]
+pub(super) struct Asked(Arc<()>);
+
+impl Asked {
+    /// A turn, if not as many as `max` are taken; it ends when it is dropped.
+    pub(super) fn turn(&self, max: usize) -> Option<Arc<()>> {
+        (Arc::strong_count(&self.0) <= max).then(|| Arc::clone(&self.0))
+    }
+}
+
+/// Answers one question to whoever asks it.
+pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &AtomicBool) {
+    let answered = read_line::<Question>(stream, Some(ASK)).and_then(|question| {
+        let answer = match question {
+            Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),
+            Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop),
+        };
+        write_line(stream, &answer)
+    });
+    if let Err(error) = answered {
+        debug!(%error, "a question was not answered");
+    }
+}
+
+/// Forms the group, and gives up waiting when the node is to end.
+fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
+    let begun = Instant::now();
+    let failed = |why: String| Answer::Failed { why };
+    let formed =
+        |status: &Status, already| Answer::Formed { group: format!("{:032x}", status.group), already };
+    let before = node.status();
+    if before.formed {
+        return formed(&before, true);
+    }
+    // It only begins: this thread waits by itself, so that it can be told to stop.
+    match node.form(Duration::ZERO) {
+        Ok(()) | Err(FormError::Timeout) => {}
+        Err(error) => return failed(error.to_string()),
+    }
+    loop {
+        let status = node.status();
+        if status.formed {
+            return formed(&status, false);
+        }
+        if status.form_refusals > before.form_refusals {
+            return failed(FormError::Refused.to_string());
+        }
+        if status.closed || stop.load(Ordering::Relaxed) {
+            return failed("the node ends".to_owned());
+        }
+        if begun.elapsed() >= timeout {
+            return failed(format!(
+                "not all members answered within {} s; the node goes on trying",
+                timeout.as_secs()
+            ));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Asks the node whose socket this is.
+pub fn ask(path: &Path, question: &Question, patience: Duration) -> Result<Answer, String> {
+    let named = |what: String| format!("control socket {}: {what}", path.display());
+    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            named("no node runs there: start it with ringleader run".to_owned())
+        }
+        _ => named(error.to_string()),
+    })?;
+    write_line(&stream, question).and_then(|()| read_line(&stream, Some(patience))).map_err(|error| {
+        match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => named("the node ended".to_owned()),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => named("the node does not answer".to_owned()),
+            _ => named(error.to_string()),
+        }
+    })
+}
+
+fn write_line(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    stream.set_write_timeout(Some(ASK))?;
+    stream.write_all(&line)
+}
+
+fn read_line<T: for<'de> Deserialize<'de>>(stream: &UnixStream, patience: Option<Duration>) -> io::Result<T> {
+    stream.set_read_timeout(patience)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_LINE)).read_line(&mut line)?;
+    if !line.ends_with('\n') {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_socket_is_its_owners_and_goes() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = base.path().join("run/node.control");
+        let control = Control::bind(&path).expect("bound");
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(&base.path().join("run")), 0o700);
+        let said = Control::bind(&path).expect_err("taken");
+        assert!(said.contains("runs this node already") && said.contains("node.control"), "{said}");
+        assert!(path.exists());
+        drop(control);
+        assert!(!base.path().join("run").exists());
+    }
+
+    #[test]
+    fn what_a_dead_node_left_is_replaced_and_nothing_else() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = base.path().join("node.control");
+        drop(UnixListener::bind(&path).expect("bound"));
+        assert!(path.exists());
+        let control = Control::bind(&path).expect("replaced");
+        drop(control);
+        assert!(!path.exists() && base.path().exists());
+        fs::write(&path, b"precious").expect("written");
+        assert!(Control::bind(&path).expect_err("a file").contains("no socket"));
+        assert_eq!(fs::read(&path).expect("still there"), b"precious");
+    }
+
+    #[test]
+    fn questions_and_answers_are_lines_of_json() {
+        let form = serde_json::to_string(&Question::Form { timeout_ms: 5 }).expect("JSON");
+        assert_eq!(form, r#"{"form":{"timeout_ms":5}}"#);
+        assert_eq!(serde_json::to_string(&Question::Status).expect("JSON"), r#""status""#);
+        assert!(serde_json::from_str::<Question>(r#"{"form":{"timeout_ms":5,"x":1}}"#).is_err());
+    }
+
+    #[test]
+    fn nobody_there_is_said() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = base.path().join("node.control");
+        let said = ask(&path, &Question::Status, ASK).expect_err("nobody");
+        assert!(said.contains("no node runs there"), "{said}");
+    }
+}
