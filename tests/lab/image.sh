@@ -39,7 +39,7 @@ mkdir -p bin sbin lib lib64 dev proc sys run tmp root etc dev/shm usr/lib
 ln -s ../../lib usr/lib/x86_64-linux-gnu 2>/dev/null || true
 ln -s . lib/x86_64-linux-gnu
 cp "$from/bin/busybox" bin/busybox
-for applet in cat chmod cp cut date dmesg echo env grep head hostname kill ln ls md5sum mkdir mkfifo mount mv poweroff printf ps pwd reboot rm \
+for applet in cat chmod cmp cp cut date dmesg echo env grep head hostname kill ln ls md5sum mkdir mkfifo mount mv nc poweroff printf ps pwd reboot rm \
     sed seq sleep sort stty sync tail tee test timeout touch tr true umount uname wc xargs; do
     ln -s busybox "bin/$applet"
 done

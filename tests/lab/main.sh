@@ -55,6 +55,7 @@ for what in $(cat what); do
                 run ./ringleader demo --fabric verbs --ring 8M --samples 0 --nodes 5 $fault
             done
             ;;
+        service) run sh /lab/service ;;
         many)
             # What must end identical every time: 20,000 entries, the leader killed or stopped.
             for round in $(seq 1 10); do

@@ -32,6 +32,7 @@ strip -o "$lab/unit_tests" "$(built 'unittests src/lib.rs')"
 strip -o "$lab/verbs_lab" "$(built 'tests/verbs_lab.rs')"
 strip -o "$lab/ringleader" "$target/debug/ringleader"
 cp "$here/main.sh" "$lab/main"
+cp "$here/service.sh" "$lab/service"
 chmod 755 "$lab/main"
 
 # boot NAME...: in one machine.
@@ -40,9 +41,9 @@ boot() {
     "$here/boot.sh" "$cache" "$lab"
 }
 case ${*:-short} in
-    short) boot unit links wire demo without bench ;;
+    short) boot unit links wire demo service without bench ;;
     long)
-        boot unit links wire without bench
+        boot unit links wire service without bench
         LAB_SECONDS=3600 boot many
         # A clock that counts instructions: figures repeat, whatever else the host does.
         echo commit > "$lab/what"
