@@ -59,7 +59,7 @@ lab() {
         icount)
             # Figures repeat, whatever else the host does.
             echo commit > "$lab/what"
-            LAB_CPUS=4 LAB_ACCEL=tcg,thread=single "$here/boot.sh" "$cache" "$lab" -icount shift=0,sleep=off
+            LAB_CPUS=4 LAB_ACCEL=tcg,thread=single "$here/boot.sh" "$cache" "$lab" -icount shift=3,sleep=off
             ;;
         *)
             for name in "$@"; do
