@@ -23,7 +23,7 @@ use super::inbound::FenceBy;
 use super::memory::Region;
 use super::parts::{Areas, Parts, timeout_of};
 use super::port::Choice;
-use super::qp::{CHAIN, Numbers, Operation, Request};
+use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
 use super::rendezvous::Rendezvous;
 use super::worker::{End, Job, Report, Worker};
 use crate::fabric::Fabric;
@@ -111,7 +111,9 @@ impl VerbsFabric {
             .spawn(move || worker.run())
             .map_err(VerbsError::call("start of a thread", device))?;
         let address = parts.port.gid.map(|gid| gid.address().to_string());
-        info!(device, port = parts.port.number, address, mtu = 128u32 << parts.port.mtu, "device");
+        let order = parts.data_order().map_or_else(|error| error.to_string(), |order| order.to_string());
+        let (port, mtu, fence) = (&parts.port, 128u32 << parts.port.mtu, parts.fence_by);
+        info!(device, port = port.number, address, mtu, ?fence, order, "device");
         let fabric = VerbsFabric {
             peers,
             completions: Completions::new(),
@@ -288,7 +290,7 @@ impl VerbsFabric {
         }
         match *verb {
             Verb::Connect { id } => self.connect(slot, id),
-            Verb::Open { id, numbers } => self.open(slot, id, Numbers::unpack(numbers)),
+            Verb::Open { id, numbers } => self.open(slot, id, Armed::unpack(numbers)),
             Verb::Close { id } => self.close(slot, id),
             Verb::Arm { id, numbers } => {
                 self.send_or_fail(id, Job::Arm { id, peer: Numbers::unpack(numbers) });

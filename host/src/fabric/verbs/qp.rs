@@ -85,6 +85,26 @@ impl Numbers {
     }
 }
 
+/// What a writer must know of the end that was armed for it. Both directions begin with the writer's own packet number: the
+/// acceptor never sends a request, and 64 bits have no room for a third number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Armed {
+    pub(super) qp: u32,
+    /// What opens the log area over this queue pair, from the grant to the fence.
+    pub(super) key: u32,
+}
+
+impl Armed {
+    /// Both in one word, as the core carries them.
+    pub(super) fn pack(self) -> u64 {
+        u64::from(self.qp & NUMBER_MASK) | u64::from(self.key) << 24
+    }
+
+    pub(super) fn unpack(word: u64) -> Armed {
+        Armed { qp: word as u32 & NUMBER_MASK, key: (word >> 24) as u32 }
+    }
+}
+
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
@@ -164,6 +184,11 @@ impl QueuePair {
 
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// For the files that wrap what else belongs to a queue pair.
+    pub(super) fn raw(&self) -> *mut sys::ibv_qp {
+        self.raw.as_ptr()
     }
 
     fn error(&self, call: &'static str) -> impl FnOnce(io::Error) -> VerbsError {
@@ -354,5 +379,7 @@ mod tests {
         let numbers = Numbers { qp: 0x00ab_cdef, packet: 0x0012_3456 };
         assert_eq!(Numbers::unpack(numbers.pack()), numbers);
         assert_eq!(numbers.pack() >> 48, 0);
+        let armed = Armed { qp: 0x00ab_cdef, key: 0x89ab_cdef };
+        assert_eq!(Armed::unpack(armed.pack()), armed);
     }
 }
