@@ -81,6 +81,8 @@ pub struct VerbsFabric {
     working: u32,
     /// Completions that nobody waited for: of queue pairs that were given up.
     strays: u64,
+    /// Chains handed to the device.
+    doorbells: u64,
     reports: Consumer<Report>,
     /// `None` only while the fabric is dropped.
     jobs: Option<SyncSender<Job>>,
@@ -123,6 +125,7 @@ impl VerbsFabric {
             dead: false,
             working: 0,
             strays: 0,
+            doorbells: 0,
             reports,
             jobs: Some(jobs),
             worker: Some(worker),
@@ -134,6 +137,11 @@ impl VerbsFabric {
     /// Completions that nobody waited for: of queue pairs that were given up.
     pub fn strays(&self) -> u64 {
         self.strays
+    }
+
+    /// Chains of requests handed to the device: each costs a doorbell.
+    pub fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     /// Whether the device carries a WRITE to this very machine out while it is posted, as soft-RoCE does.
@@ -393,6 +401,7 @@ impl Fabric for VerbsFabric {
         if self.held.is_empty() {
             return;
         }
+        self.doorbells += 1;
         let (slot, end) = self.held_for;
         let VerbsFabric { peers, parts, held, .. } = self;
         let Some(peer) = &mut peers[slot] else { return };

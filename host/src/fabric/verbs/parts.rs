@@ -24,7 +24,10 @@ use crate::fabric::map::Mapping;
 use crate::fabric::{Mapped, locked_len};
 
 /// Queue pairs of one kind: one a possible peer, and the one that replaces it before its last completions are taken.
-const QUEUE_PAIRS: u64 = 2 * 16;
+pub(super) const QUEUE_PAIRS: u64 = 2 * 16;
+/// Completions of one plane: the sum of all send queues, for on an error each request completes. An acceptor's ends post nothing
+/// there.
+pub(super) const COMPLETIONS: u64 = QUEUE_PAIRS * DEPTH as u64;
 
 /// See the module.
 #[derive(Debug)]
@@ -93,8 +96,7 @@ impl Parts {
         };
         needs("queue pairs", 4 * peers + 1, limits.queue_pairs)?;
         needs("requests of one queue pair", DEPTH as u64, limits.requests)?;
-        let completions = QUEUE_PAIRS * DEPTH as u64;
-        needs("completions of one queue", completions, limits.completions)?;
+        needs("completions of one queue", COMPLETIONS, limits.completions)?;
 
         let mapping = |len| {
             let mapping = Mapping::huge(len).and_then(|map| map.populate(0, u64::MAX).map(|()| map));
@@ -113,7 +115,7 @@ impl Parts {
             FenceBy::Deregister | FenceBy::Reregister => Access::Target,
         };
         let (control, log) = (Domain::new(&context)?, Domain::new(&context)?);
-        let cq = || CompletionQueue::new(&context, completions as u32);
+        let cq = || CompletionQueue::new(&context, COMPLETIONS as u32);
         let parts = Parts {
             port,
             limits,

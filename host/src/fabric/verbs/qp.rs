@@ -294,6 +294,24 @@ impl QueuePair {
         Ok(unsafe { attr.assume_init() }.qp_state == sys::ibv_qp_state::IBV_QPS_RESET)
     }
 
+    /// Packet size (`IBV_MTU_*`), READs that it starts and READs that it serves, as the device has them.
+    #[cfg(test)]
+    pub(super) fn in_force(&self) -> Result<(u8, u8, u8), VerbsError> {
+        let mut attr = MaybeUninit::<sys::ibv_qp_attr>::zeroed();
+        let mut init = MaybeUninit::<sys::ibv_qp_init_attr>::zeroed();
+        use sys::ibv_qp_attr_mask as Mask;
+        let mask =
+            Mask::IBV_QP_PATH_MTU.0 | Mask::IBV_QP_MAX_QP_RD_ATOMIC.0 | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0;
+        // SAFETY: as in `is_reset`.
+        let code = unsafe {
+            sys::ibv_query_qp(self.raw.as_ptr(), attr.as_mut_ptr(), mask as i32, init.as_mut_ptr())
+        };
+        check(code).map_err(self.error("ibv_query_qp"))?;
+        // SAFETY: as in `is_reset`.
+        let attr = unsafe { attr.assume_init() };
+        Ok((attr.path_mtu as u8, attr.max_rd_atomic, attr.max_dest_rd_atomic))
+    }
+
     /// Destroys it, and says whether that worked: then nothing of it is at the device any more.
     pub(super) fn destroy(self) -> Result<(), (QueuePair, VerbsError)> {
         // SAFETY: made once; only when this fails is it there to be destroyed again.
