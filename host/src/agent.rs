@@ -233,6 +233,8 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 info!(group = format_args!("{group:032x}"), "formed");
                 self.fabric.handle_formed(group);
             }
+            // The fence is repeated until the port is up again; it promises nothing before it is done.
+            Event::Abort { .. } if self.fabric.is_cut_off() => return,
             Event::Abort { writer } => {
                 error!(%writer, "a writer could not be fenced in time: the process ends, which is a fence");
                 process::abort();

@@ -42,6 +42,12 @@ pub trait Fabric {
     /// The group was formed: from now on only its members are met.
     fn handle_formed(&mut self, _group: u128) {}
 
+    /// Whether this node is cut off, because its port is down, or was a moment ago. Nobody waits for a fence here then, and one
+    /// whose READ cannot leave the device is not stuck.
+    fn is_cut_off(&self) -> bool {
+        false
+    }
+
     /// Whether nothing will be carried out any more, because the device is gone. The agent ends then.
     #[inline(always)]
     fn is_dead(&self) -> bool {

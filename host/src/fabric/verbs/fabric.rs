@@ -9,6 +9,7 @@ mod lifecycle;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
@@ -32,6 +33,8 @@ use crate::fabric::completions::Completions;
 /// A WRITE of at least this many bytes is likely to be followed by another one on the same queue pair, and waits for it; a
 /// smaller one is what a commit waits for, and leaves at once.
 const STREAM: u32 = 4096;
+/// A fence that waited for the port has this long once it is up.
+const REUNION: Duration = Duration::from_secs(5);
 /// Jobs and reports that can be under way: a few a peer.
 const JOBS: usize = 512;
 
@@ -66,6 +69,15 @@ struct Held {
     key: u32,
 }
 
+/// Whether the port is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CutOff {
+    No,
+    Yes,
+    /// It came up again, and what had to wait for it needs some time.
+    Until(Instant),
+}
+
 /// The fabric of one node on an RDMA device.
 #[derive(Debug)]
 pub struct VerbsFabric {
@@ -77,6 +89,7 @@ pub struct VerbsFabric {
     /// One bit a peer with an end on its way down.
     closing: u16,
     dead: bool,
+    cut_off: CutOff,
     /// Jobs of which the worker will report: while there are any, nobody sleeps.
     working: u32,
     /// Completions that nobody waited for: of queue pairs that were given up.
@@ -123,6 +136,7 @@ impl VerbsFabric {
             held_for: (0, End::Log),
             closing: 0,
             dead: false,
+            cut_off: CutOff::No,
             working: 0,
             strays: 0,
             doorbells: 0,
@@ -441,6 +455,14 @@ impl Fabric for VerbsFabric {
 
     fn handle_formed(&mut self, group: u128) {
         self.send(Job::Formed { group });
+    }
+
+    fn is_cut_off(&self) -> bool {
+        match self.cut_off {
+            CutOff::No => false,
+            CutOff::Yes => true,
+            CutOff::Until(end) => Instant::now() < end,
+        }
     }
 
     #[inline(always)]

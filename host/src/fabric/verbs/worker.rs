@@ -75,6 +75,8 @@ pub(super) enum Report {
     Done(Completion),
     /// The session is over: its control queue pair is in ERR.
     Lost { peer: NodeId },
+    /// The port went down, or came up.
+    Port { up: bool },
     /// The device is gone.
     Dead,
 }
@@ -414,6 +416,7 @@ impl<R: Rendezvous> Worker<R> {
                 } else {
                     warn!(device, port, "the port is down")
                 }
+                self.report(Report::Port { up });
             }
             // Whoever waits for it gets a completion with an error, or the session ends.
             AsyncEvent::QueuePair { number, event } => {

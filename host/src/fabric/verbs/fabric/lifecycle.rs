@@ -10,7 +10,7 @@ use ringleader_core::types::Epoch;
 use ringleader_core::verb::{Class, Completion, RequestId, Status};
 use tracing::{error, warn};
 
-use super::VerbsFabric;
+use super::{CutOff, REUNION, VerbsFabric};
 use crate::fabric::verbs::ends::{ControlState, DOWN, LogState};
 use crate::fabric::verbs::qp::{Armed, Numbers, QueuePair};
 use crate::fabric::verbs::worker::{End, Job, Report};
@@ -137,7 +137,7 @@ impl VerbsFabric {
             let of_job = match &report {
                 Report::Done(done) => done.id.class != Class::Connect,
                 Report::Failed { .. } | Report::Reset { .. } => true,
-                Report::Met { .. } | Report::Lost { .. } | Report::Dead => false,
+                Report::Met { .. } | Report::Lost { .. } | Report::Port { .. } | Report::Dead => false,
             };
             self.working -= u32::from(of_job);
             match report {
@@ -164,6 +164,9 @@ impl VerbsFabric {
                     if let Some(peer) = &mut self.peers[peer.slot()] {
                         peer.break_end(End::Control);
                     }
+                }
+                Report::Port { up } => {
+                    self.cut_off = if up { CutOff::Until(Instant::now() + REUNION) } else { CutOff::Yes }
                 }
                 Report::Dead => self.handle_dead(),
             }
