@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use rdma_sys as sys;
 use ringleader_core::mem::Memory;
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use super::context::check;
 use super::domain::Domain;
@@ -195,13 +196,15 @@ impl Drop for Region {
 
 /// Whether so many bytes may be locked, asked before any are.
 pub(super) fn check_memlock(needed: u64) -> Result<(), VerbsError> {
-    judge_memlock(needed, getrlimit(Resource::Memlock).current, geteuid().is_root())
+    // Who has it in a container of its own users only hears it from the kernel.
+    let is_free = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    judge_memlock(needed, getrlimit(Resource::Memlock).current, is_free)
 }
 
-/// No limit when `None`. Who is root may lock everything (CAP_IPC_LOCK); whoever lost that hears it from the kernel.
-fn judge_memlock(needed: u64, limit: Option<u64>, is_root: bool) -> Result<(), VerbsError> {
+/// No limit when `None`, nor with CAP_IPC_LOCK.
+fn judge_memlock(needed: u64, limit: Option<u64>, is_free: bool) -> Result<(), VerbsError> {
     match limit {
-        Some(limit) if limit < needed && !is_root => Err(VerbsError::Memlock { needed, limit }),
+        Some(limit) if limit < needed && !is_free => Err(VerbsError::Memlock { needed, limit }),
         _ => Ok(()),
     }
 }
