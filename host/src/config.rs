@@ -18,7 +18,7 @@ use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
 use ringleader_core::types::{MAX_NODES, NodeId};
 use toml::Spanned;
 
-use crate::exchange::{self, GroupName, Identity, Key, Timeouts};
+use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
 use crate::{Idle, Options, Quorum};
 use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
@@ -160,15 +160,6 @@ impl Config {
         options.notify = self.notify;
         options
     }
-
-    /// What the exchange of a node on RDMA is started with; `None` for another fabric.
-    pub fn exchange_options(&self, key: Key, identity: Identity) -> Option<exchange::Options> {
-        let Fabric::Verbs(verbs) = &self.fabric else { return None };
-        let mut peers = verbs.addresses.clone();
-        peers[usize::from(self.node)] = None;
-        let timeouts = Timeouts::new(&self.timing.timing());
-        Some(exchange::Options { listen: verbs.listen, peers, key, identity, timeouts })
-    }
 }
 
 impl fmt::Display for ConfigError {
@@ -300,7 +291,7 @@ impl Source<'_> {
                     })?;
                     let id = id(number, address.span())?;
                     let text = address.get_ref();
-                    if !exchange::is_address(text) {
+                    if !crate::exchange::is_address(text) {
                         let what =
                             format!("member {id}: {text:?} is no address:port, as in \"10.0.0.1:7400\"");
                         return Err(self.at(address, what));
