@@ -1,7 +1,6 @@
 //! `ringleader doctor` as a program: what it prints, and how it ends. What it finds is this machine's own affair.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -52,6 +51,8 @@ fn its_exit_status_says_whether_something_must_be_mended() {
 #[cfg(feature = "verbs")]
 #[test]
 fn relaxed_ordering_from_outside_is_refused() {
+    use std::net::{Ipv4Addr, TcpListener};
+
     const VARIABLE: &str = "MLX5_RELAXED_PACKET_ORDERING_ON";
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name);
