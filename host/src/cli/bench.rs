@@ -183,7 +183,7 @@ fn fence(args: &Fence) -> Result<(), String> {
         list.push(name);
     }
     let names = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
-    println!("nothing landed afterwards: {}", names(&strict));
+    println!("strict here (nothing landed afterwards): {}", names(&strict));
     println!("NOT STRICT here: {}", names(&weak));
     println!("not tried: {}", names(&untried));
     Ok(())
