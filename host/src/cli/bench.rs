@@ -148,23 +148,30 @@ fn commit(args: &Commit) -> Result<(), String> {
 fn fence(args: &Fence) -> Result<(), String> {
     use std::time::Duration;
 
-    use crate::fabric::verbs::{Choice, FenceBy, is_software, trial::try_fence};
+    use crate::fabric::verbs::{Choice, FenceBy, VerbsError, is_software, trial::try_fence};
 
     let choice = Choice { device: args.device.clone(), ..Choice::default() };
     let software = is_software(&choice).map_err(|error| error.to_string())?;
-    let default = if software { FenceBy::Renew } else { FenceBy::Reset };
-    for fence_by in [FenceBy::Renew, FenceBy::Flags, FenceBy::Reset] {
+    let default = FenceBy::strict(software);
+    let watch = Duration::from_millis(args.watch);
+    let (mut strict, mut weak, mut untried) = (Vec::new(), Vec::new(), Vec::new());
+    for fence_by in FenceBy::ALL {
         let name = format!("{fence_by:?}").to_lowercase();
         if fence_by == FenceBy::Reset && software && !args.dangerous {
-            println!("{name:<6} not tried: it may take this machine down (--dangerous)");
+            println!("{name:<10}  not tried: it may take this machine down (--dangerous)");
+            untried.push(name);
             continue;
         }
-        let watch = Duration::from_millis(args.watch);
-        let trial =
-            try_fence(&choice, Some(fence_by), args.rounds, watch).map_err(|error| error.to_string())?;
-        let strict = if trial.late == 0 { "nothing landed afterwards" } else { "NOT STRICT" };
+        let trial = match try_fence(&choice, Some(fence_by), args.rounds, watch) {
+            Err(error @ VerbsError::Unable { .. }) => {
+                println!("{name:<10}  not on this device: {error}");
+                untried.push(name);
+                continue;
+            }
+            tried => tried.map_err(|error| error.to_string())?,
+        };
         println!(
-            "{name:<6} fence {}; arm {}; grant {}; bytes landed after {} of {}: {strict}{}",
+            "{name:<10}  fence {}; arm {}; grant {}; bytes landed after {} of {}{}",
             quantiles(&trial.fence_ns),
             quantiles(&trial.arm_ns),
             quantiles(&trial.grant_ns),
@@ -172,7 +179,13 @@ fn fence(args: &Fence) -> Result<(), String> {
             trial.rounds,
             if fence_by == default { " (the default here)" } else { "" },
         );
+        let list = if trial.late == 0 { &mut strict } else { &mut weak };
+        list.push(name);
     }
+    let names = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    println!("strict here (nothing landed afterwards): {}", names(&strict));
+    println!("NOT STRICT here: {}", names(&weak));
+    println!("not tried: {}", names(&untried));
     Ok(())
 }
 

@@ -24,7 +24,7 @@ use super::inbound::FenceBy;
 use super::memory::Region;
 use super::parts::{Areas, Parts, timeout_of};
 use super::port::Choice;
-use super::qp::{CHAIN, Numbers, Operation, Request};
+use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
 use super::rendezvous::Rendezvous;
 use super::worker::{End, Job, Report, Worker};
 use crate::fabric::Fabric;
@@ -94,6 +94,8 @@ pub struct VerbsFabric {
     working: u32,
     /// Completions that nobody waited for: of queue pairs that were given up.
     strays: u64,
+    /// Chains handed to the device.
+    doorbells: u64,
     reports: Consumer<Report>,
     /// `None` only while the fabric is dropped.
     jobs: Option<SyncSender<Job>>,
@@ -124,7 +126,9 @@ impl VerbsFabric {
             .spawn(move || worker.run())
             .map_err(VerbsError::call("start of a thread", device))?;
         let address = parts.port.gid.map(|gid| gid.address().to_string());
-        info!(device, port = parts.port.number, address, mtu = 128u32 << parts.port.mtu, "device");
+        let order = parts.data_order().map_or_else(|error| error.to_string(), |order| order.to_string());
+        let (port, mtu, fence) = (&parts.port, 128u32 << parts.port.mtu, parts.fence_by);
+        info!(device, port = port.number, address, mtu, ?fence, order, "device");
         let fabric = VerbsFabric {
             peers,
             completions: Completions::new(),
@@ -135,6 +139,7 @@ impl VerbsFabric {
             cut_off: CutOff::No,
             working: 0,
             strays: 0,
+            doorbells: 0,
             reports,
             jobs: Some(jobs),
             worker: Some(worker),
@@ -146,6 +151,11 @@ impl VerbsFabric {
     /// Completions that nobody waited for: of queue pairs that were given up.
     pub fn strays(&self) -> u64 {
         self.strays
+    }
+
+    /// Chains of requests handed to the device: each costs a doorbell.
+    pub fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     /// Whether the device carries a WRITE to this very machine out while it is posted, as soft-RoCE does.
@@ -302,7 +312,7 @@ impl VerbsFabric {
         }
         match *verb {
             Verb::Connect { id } => self.connect(slot, id),
-            Verb::Open { id, numbers } => self.open(slot, id, Numbers::unpack(numbers)),
+            Verb::Open { id, numbers } => self.open(slot, id, Armed::unpack(numbers)),
             Verb::Close { id } => self.close(slot, id),
             Verb::Arm { id, numbers } => {
                 self.send_or_fail(id, Job::Arm { id, peer: Numbers::unpack(numbers) });
@@ -405,6 +415,7 @@ impl Fabric for VerbsFabric {
         if self.held.is_empty() {
             return;
         }
+        self.doorbells += 1;
         let (slot, end) = self.held_for;
         let VerbsFabric { peers, parts, held, .. } = self;
         let Some(peer) = &mut peers[slot] else { return };

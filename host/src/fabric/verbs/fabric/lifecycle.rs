@@ -12,7 +12,7 @@ use tracing::{error, warn};
 
 use super::{CutOff, REUNION, VerbsFabric};
 use crate::fabric::verbs::ends::{ControlState, DOWN, LogState};
-use crate::fabric::verbs::qp::{Numbers, QueuePair};
+use crate::fabric::verbs::qp::{Armed, Numbers, QueuePair};
 use crate::fabric::verbs::worker::{End, Job, Report};
 
 /// What is under way on a queue pair in ERR is flushed at once. After this long it never will be.
@@ -63,7 +63,7 @@ impl VerbsFabric {
         self.completions.push(id, Status::Failed, 0);
     }
 
-    pub(super) fn open(&mut self, slot: usize, id: RequestId, numbers: Numbers) {
+    pub(super) fn open(&mut self, slot: usize, id: RequestId, armed: Armed) {
         let Some(peer) = &mut self.peers[slot] else { return };
         if peer.control.state != ControlState::Up {
             return self.completions.push(id, DOWN, 0);
@@ -73,8 +73,9 @@ impl VerbsFabric {
         }
         peer.log.state = LogState::Opening;
         peer.log.epoch = id.epoch;
+        peer.remote.log.key = armed.key;
         let (qp, packet) = (peer.log.qp.clone(), peer.log.packet);
-        let sent = qp.is_some_and(|qp| self.send(Job::Open { id, qp, packet, peer: numbers }));
+        let sent = qp.is_some_and(|qp| self.send(Job::Open { id, qp, packet, peer: armed.qp }));
         if !sent {
             self.finish_open(slot, Completion { id, status: Status::Failed, value: 0 });
         }
