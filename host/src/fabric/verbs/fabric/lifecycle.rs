@@ -102,11 +102,15 @@ impl VerbsFabric {
                 self.completions.push(id, Status::Failed, 0);
             }
             LogState::Opening | LogState::Ready | LogState::Broken => {
-                peer.log.state = LogState::Failing { close: id, since: Instant::now() };
+                let since = Instant::now();
                 self.closing |= 1 << slot;
-                let qp = peer.log.qp.clone();
-                let sent = qp.is_none_or(|qp| self.send(Job::Fail { end: End::Log, peer: id.peer, qp }));
-                if !sent {
+                // Without one, because the last close got no other, there is nothing to bring to ERR.
+                let Some(qp) = peer.log.qp.clone() else {
+                    peer.log.state = LogState::Draining { close: id, since };
+                    return;
+                };
+                peer.log.state = LogState::Failing { close: id, since };
+                if !self.send(Job::Fail { end: End::Log, peer: id.peer, qp }) {
                     self.finish_close(slot, id, None);
                 }
             }
@@ -268,5 +272,39 @@ impl VerbsFabric {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::verbs::Choice;
+    use crate::fabric::verbs::trial::rig::{Hub, Node, connect, id, open};
+    use ringleader_core::verb::Verb;
+
+    const A: u8 = 1;
+    const B: u8 = 2;
+
+    /// Two nodes of which A writes to B; the number of A's queue pair.
+    fn two() -> (Node, Node, u32) {
+        let hub = Hub::default();
+        let node = |node, peer| Node::new(&hub, node, &[peer], &Choice::default(), None).expect("a device");
+        let (mut a, mut b) = (node(A, B), node(B, A));
+        let (numbers, _) = connect((&mut a, A), (&mut b, B), 1);
+        open((&mut a, A), (&mut b, B), 1, numbers);
+        (a, b, Numbers::unpack(numbers).qp)
+    }
+
+    #[test]
+    #[ignore = "needs an RDMA device: make lab"]
+    fn an_end_without_a_queue_pair_gets_one_by_being_closed() {
+        let (mut a, mut b, _) = two();
+        // As after a close for which the device had no other.
+        let end = &mut a.fabric.peers[usize::from(B)].as_mut().expect("known").log;
+        (end.qp, end.state) = (None, LogState::Broken);
+        let closed = a.does(Verb::Close { id: id(B, Class::Close, 1, 0) });
+        assert_eq!(closed.status, Status::Success);
+        assert_eq!(b.does(Verb::Fence { id: id(A, Class::Fence, 1, 0) }).status, Status::Success);
+        open((&mut a, A), (&mut b, B), 2, closed.value);
     }
 }
