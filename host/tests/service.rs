@@ -264,6 +264,26 @@ fn what_asks_nonsense_or_nothing_is_not_answered() {
     assert_eq!(node.end(Signal::TERM), Some(0));
 }
 
+/// What a node logs may find no reader any more, and no room.
+#[test]
+fn a_node_runs_on_when_nobody_hears_what_it_logs() {
+    let place = Place::new();
+    for deaf in ["pipe", "full"] {
+        let mut command = place.command("run", 1);
+        command.env("RINGLEADER_LOG", "trace").stdout(Stdio::null());
+        if deaf == "full" {
+            command.stderr(File::options().write(true).open("/dev/full").expect("opens"));
+        }
+        let mut child = command.spawn().expect("starts");
+        drop(child.stderr.take());
+        until(|| place.status(1).is_some(), || deaf.to_owned());
+        let form = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
+        assert!(said(&form).contains("not all members answered"), "{deaf}: {}", said(&form));
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+        assert_eq!(child.wait().expect("ends").code(), Some(0), "{deaf}");
+    }
+}
+
 #[test]
 fn mistakes_are_told_in_one_line_and_leave_nothing() {
     let place = Place::new();
