@@ -309,6 +309,10 @@ fn mistakes_are_told_in_one_line_and_leave_nothing() {
     assert_eq!(fs::read_to_string(&full).expect("reads"), "something\n");
     assert!(told(&config, &["--applied", "/nowhere/at/all"]).contains("--applied /nowhere/at/all"));
     assert!(told(&with("control = \"/proc/x/y\""), &[]).contains("control socket"));
+    // A pipe that nobody reads is not waited for: no signal would end that.
+    let pipe = place.turn.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+    assert!(told(&config, &["--applied", pipe.to_str().expect("text")]).contains("nobody reads this pipe"));
     // A file that is made for nothing goes again.
     let fresh = place.turn.path("fresh");
     told(&with("pin = 60000"), &["--applied", fresh.to_str().expect("text")]);

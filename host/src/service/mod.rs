@@ -13,12 +13,14 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tracing::warn;
 
 use crate::config::{Config, Fabric};
@@ -128,7 +130,16 @@ impl Drop for Made {
 fn open_applied(path: &Path) -> Result<(std::fs::File, Made), Error> {
     let wrong = |what: &dyn fmt::Display| Error::Wrong(format!("--applied {}: {what}", path.display()));
     let is_new = !path.exists();
-    let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| wrong(&error))?;
+    // A pipe without a reader is not waited for: no signal would end that.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => wrong(&"nobody reads this pipe"),
+        _ => wrong(&error),
+    })?;
+    fcntl_getfl(&file)
+        .and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK))
+        .map_err(|error| wrong(&error))?;
     let made = Made(is_new.then(|| path.to_owned()));
     let metadata = file.metadata().map_err(|error| wrong(&error))?;
     if metadata.is_file() && metadata.len() > 0 {
