@@ -165,14 +165,15 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// The socket. It goes when this is dropped, and its directory, if it was made for it and is empty.
+/// The socket. It goes when this is dropped, and its directories, if they were made for it and are empty.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
     /// Device and inode.
     file: (u64, u64),
-    made: Option<PathBuf>,
+    /// Directories that were made for it, each in the next.
+    made: Vec<PathBuf>,
 }
 
 impl Control {
@@ -187,23 +188,21 @@ impl Control {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
-        let is_missing = !dir.exists();
-        if is_missing {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dir)
-                .map_err(|e| named("its directory: ", e))?;
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let made: Vec<PathBuf> = dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let bound = if made.is_empty() {
+            Ok(())
+        } else {
+            let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            created.map_err(|error| named("its directory: ", error))
+        };
+        match bound.and_then(|()| bind_in(dir, path).map_err(|error| named("", error))) {
+            Ok((listener, file)) => Ok(Control { listener, path: path.to_owned(), file, made }),
+            Err(error) => {
+                remove_empty(&made);
+                Err(error)
+            }
         }
-        let made = is_missing.then(|| dir.to_owned());
-        bind_in(dir, path)
-            .map(|(listener, file)| Control { listener, path: path.to_owned(), file, made: made.clone() })
-            .map_err(|error| {
-                if let Some(dir) = &made {
-                    let _ = fs::remove_dir(dir);
-                }
-                named("", error)
-            })
     }
 
     /// The next that wants to ask something, and may.
@@ -234,10 +233,13 @@ impl Drop for Control {
         if there.is_ok_and(|there| (there.dev(), there.ino()) == self.file) {
             let _ = fs::remove_file(&self.path);
         }
-        if let Some(dir) = &self.made {
-            let _ = fs::remove_dir(dir);
-        }
+        remove_empty(&self.made);
     }
+}
+
+/// Removes directories, as long as they are empty.
+fn remove_empty(dirs: &[PathBuf]) {
+    let _ = dirs.iter().try_for_each(fs::remove_dir);
 }
 
 fn bind_in(dir: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
@@ -382,6 +384,11 @@ mod tests {
         assert!(path.exists());
         drop(control);
         assert!(!base.path().join("run").exists());
+        // All that was made for it, and nothing else.
+        let deep = Control::bind(&base.path().join("a/b/c/node.control")).expect("bound");
+        fs::write(base.path().join("a/other"), b"precious").expect("written");
+        drop(deep);
+        assert!(base.path().join("a/other").exists() && !base.path().join("a/b").exists());
     }
 
     #[test]
