@@ -241,6 +241,34 @@ fn a_forming_that_waits_does_not_keep_a_node_from_ending() {
     assert_eq!(form.wait().expect("ends").code(), Some(1));
 }
 
+/// A job in the background that reads its terminal is stopped by the kernel: such a node would be a zombie.
+#[test]
+fn a_node_in_the_background_of_a_terminal_does_not_read_it() {
+    let place = Place::new();
+    let run = place.command("run", 1);
+    let args: Vec<_> = run.get_args().map(|arg| arg.to_str().expect("text")).collect();
+    let job = format!(
+        "set -m; {} {} & cat; kill -CONT %1; kill %1; wait",
+        env!("CARGO_BIN_EXE_ringleader"),
+        args.join(" ")
+    );
+    let mut shell = Command::new("script")
+        .args(["--quiet", "--command", &format!("bash -c '{job}'"), "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("script (util-linux) runs");
+    until(|| place.status(1).is_some(), || "does not start".to_owned());
+    let mut terminal = shell.stdin.take().expect("open");
+    for _ in 0..20 {
+        terminal.write_all(b"for somebody else\n").expect("written");
+        thread::sleep(Duration::from_millis(25));
+    }
+    assert!(place.status(1).is_some(), "it was stopped");
+    terminal.write_all(b"\x04").expect("written");
+    assert!(shell.wait().expect("ends").success());
+}
+
 #[test]
 fn what_asks_nonsense_or_nothing_is_not_answered() {
     let place = Place::new();

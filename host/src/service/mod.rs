@@ -21,6 +21,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 use tracing::warn;
 
 use crate::config::{Config, Fabric};
@@ -206,7 +208,7 @@ impl Desk<'_> {
             PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(control.fd(), PollFlags::IN),
         ];
-        if self.lines.wants_more() {
+        if self.lines.wants_more() && !is_in_background(stdin.as_fd()) {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
         let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
@@ -323,6 +325,11 @@ impl Desk<'_> {
             }
         }
     }
+}
+
+/// Whether it is a terminal that another job has now: reading it would stop this process, and with it the node.
+fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
+    tcgetpgrp(stdin).is_ok_and(|group| group != getpgrp())
 }
 
 /// What a node is, in a few words.
