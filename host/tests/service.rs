@@ -241,6 +241,24 @@ fn a_forming_that_waits_does_not_keep_a_node_from_ending() {
     assert_eq!(form.wait().expect("ends").code(), Some(1));
 }
 
+/// Whoever gave up waiting takes no turn from those who ask next.
+#[test]
+fn formings_that_nobody_waits_for_are_over() {
+    let place = Place::new();
+    let mut node = place.run(1);
+    until(|| place.status(1).is_some(), || node.said());
+    let socket = place.regions().join("node-1.control");
+    for _ in 0..8 {
+        let mut stream = UnixStream::connect(&socket).expect("connects");
+        stream.write_all(b"{\"form\":{\"timeout_ms\":600000}}\n").expect("written");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let begun = Instant::now();
+    until(|| place.status(1).is_some(), || node.said());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(node.end(Signal::TERM), Some(0));
+}
+
 /// A job in the background that reads its terminal is stopped by the kernel: such a node would be a zombie.
 #[test]
 fn a_node_in_the_background_of_a_terminal_does_not_read_it() {
