@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use demo_common::{Turn, turn};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -328,6 +329,26 @@ fn a_node_runs_on_when_nobody_hears_what_it_logs() {
         kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
         assert_eq!(child.wait().expect("ends").code(), Some(0), "{deaf}");
     }
+}
+
+/// A terminal that is held, or a log that nobody takes away: lines are dropped, and nothing waits for their reader.
+#[test]
+fn a_node_runs_on_when_nobody_reads_what_it_says() {
+    let place = Place::new();
+    let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+    let flags = fcntl_getfl(&writer).expect("its flags");
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("set");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).expect("set");
+    let mut command = place.command("run", 1);
+    command.env("RINGLEADER_LOG", "trace").stdout(Stdio::null()).stderr(writer);
+    let mut child = command.spawn().expect("starts");
+    until(|| place.status(1).is_some(), || "waits for a reader".to_owned());
+    let form = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
+    assert!(said(&form).contains("not all members answered"), "{}", said(&form));
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+    until(|| child.try_wait().expect("its status").is_some(), || "does not end".to_owned());
+    assert_eq!(child.wait().expect("ended").code(), Some(0));
 }
 
 #[test]

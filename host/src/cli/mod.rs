@@ -18,6 +18,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, ConfigError};
+use crate::stderr::Stderr;
 
 /// Wrong input, or a damaged region: the thing is named in one line.
 pub(crate) const WRONG: u8 = 2;
@@ -105,7 +106,7 @@ fn start_logging(unasked: &str) -> Result<(), String> {
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         .with_ansi(is_coloured)
         // It would complain to the standard error output of not being able to write there, and panic when it cannot.
         .log_internal_errors(false)

@@ -28,6 +28,7 @@ use tracing::warn;
 use crate::config::{Config, Fabric};
 use crate::exchange::Key;
 use crate::signals::Signals;
+use crate::stderr::Stderr;
 use crate::{Handle, Node, Outcome, Role, Status, SubmitError};
 use applied::{Keeper, Writer};
 use control::{Asked, Control, NodeStatus};
@@ -361,7 +362,7 @@ fn numbered(first: u64, last: u64) -> String {
     if first == last { format!("line {first}") } else { format!("lines {first} to {last}") }
 }
 
-/// For people. Whoever closed the standard error output does not want to hear it.
+/// For people. Whoever closed the standard error output, or does not read it, does not want to hear it.
 fn say(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{what}");
+    let _ = Stderr.write_all(format!("{what}\n").as_bytes());
 }
