@@ -403,6 +403,15 @@ fn a_key_is_made_once() {
     assert_eq!(again.status.code(), Some(2));
     assert!(said(&again).contains("exists"), "{}", said(&again));
     assert_eq!(fs::read(&path).expect("reads"), key);
+    // Where there is no room for it nothing stays.
+    let none = turn.path("none.key");
+    let full = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" key \"$1\"", env!("CARGO_BIN_EXE_ringleader")])
+        .arg(&none)
+        .output()
+        .expect("runs");
+    assert_eq!(full.status.code(), Some(2), "{}", said(&full));
+    assert!(said(&full).contains("too large") && !none.exists(), "{}", said(&full));
 
     // The key of a configuration is looked at before anything else of it.
     let config = turn.path("verbs.toml");
