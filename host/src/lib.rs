@@ -95,6 +95,7 @@ pub mod service;
 mod shared;
 mod signals;
 mod status;
+mod stderr;
 mod sync;
 
 pub use app::{Entry, Session, StateMachine};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{Which, wrong};
+use super::{Which, complain, wrong};
 use crate::service::control::{Answer, Question, ask};
 
 /// How long a node may take to answer what it need not wait for.
@@ -46,7 +46,7 @@ pub(super) fn form(args: &FormArgs) -> ExitCode {
             print(format_args!("the node is in group {group} already"))
         }
         Ok(Answer::Failed { why }) => {
-            eprintln!("ringleader: not formed: {why}");
+            complain(format_args!("not formed: {why}"));
             ExitCode::FAILURE
         }
         Ok(Answer::Status(_)) => wrong("the node answers something else"),

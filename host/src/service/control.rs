@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{geteuid, umask};
@@ -22,7 +23,7 @@ use tracing::{debug, warn};
 use crate::{FollowerState, FormError, Node, Role, Status};
 
 /// Bytes of the longest question or answer.
-const MAX_LINE: u64 = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 /// How long whoever asks may take to say what.
 const ASK: Duration = Duration::from_secs(2);
 /// How often a forming is looked at.
@@ -165,14 +166,15 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// The socket. It goes when this is dropped, and its directory, if it was made for it and is empty.
+/// The socket. It goes when this is dropped, and its directories, if they were made for it and are empty.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
     /// Device and inode.
     file: (u64, u64),
-    made: Option<PathBuf>,
+    /// Directories that were made for it, each in the next.
+    made: Vec<PathBuf>,
 }
 
 impl Control {
@@ -187,23 +189,21 @@ impl Control {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
-        let is_missing = !dir.exists();
-        if is_missing {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dir)
-                .map_err(|e| named("its directory: ", e))?;
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let made: Vec<PathBuf> = dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let bound = if made.is_empty() {
+            Ok(())
+        } else {
+            let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            created.map_err(|error| named("its directory: ", error))
+        };
+        match bound.and_then(|()| bind_in(dir, path).map_err(|error| named("", error))) {
+            Ok((listener, file)) => Ok(Control { listener, path: path.to_owned(), file, made }),
+            Err(error) => {
+                remove_empty(&made);
+                Err(error)
+            }
         }
-        let made = is_missing.then(|| dir.to_owned());
-        bind_in(dir, path)
-            .map(|(listener, file)| Control { listener, path: path.to_owned(), file, made: made.clone() })
-            .map_err(|error| {
-                if let Some(dir) = &made {
-                    let _ = fs::remove_dir(dir);
-                }
-                named("", error)
-            })
     }
 
     /// The next that wants to ask something, and may.
@@ -234,10 +234,13 @@ impl Drop for Control {
         if there.is_ok_and(|there| (there.dev(), there.ino()) == self.file) {
             let _ = fs::remove_file(&self.path);
         }
-        if let Some(dir) = &self.made {
-            let _ = fs::remove_dir(dir);
-        }
+        remove_empty(&self.made);
     }
+}
+
+/// Removes directories, as long as they are empty.
+fn remove_empty(dirs: &[PathBuf]) {
+    let _ = dirs.iter().try_for_each(fs::remove_dir);
 }
 
 fn bind_in(dir: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
@@ -281,10 +284,10 @@ impl Asked {
 
 /// Answers one question to whoever asks it.
 pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &AtomicBool) {
-    let answered = read_line::<Question>(stream, Some(ASK)).and_then(|question| {
+    let answered = read_line::<Question>(stream, ASK).and_then(|question| {
         let answer = match question {
             Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),
-            Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop),
+            Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop, stream),
         };
         write_line(stream, &answer)
     });
@@ -293,8 +296,8 @@ pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &Atomic
     }
 }
 
-/// Forms the group, and gives up waiting when the node is to end.
-fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
+/// Forms the group, and gives up waiting when the node is to end, or whoever asked has gone.
+fn form(node: &Node, timeout: Duration, stop: &AtomicBool, asker: &UnixStream) -> Answer {
     let begun = Instant::now();
     let failed = |why: String| Answer::Failed { why };
     let formed =
@@ -319,6 +322,9 @@ fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
         if status.closed || stop.load(Ordering::Relaxed) {
             return failed("the node ends".to_owned());
         }
+        if has_gone(asker) {
+            return failed("nobody waits for the answer".to_owned());
+        }
         if begun.elapsed() >= timeout {
             return failed(format!(
                 "not all members answered within {} s; the node goes on trying",
@@ -327,6 +333,12 @@ fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Whether the other end is closed.
+fn has_gone(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
 }
 
 /// Asks the node whose socket this is.
@@ -338,9 +350,11 @@ pub fn ask(path: &Path, question: &Question, patience: Duration) -> Result<Answe
         }
         _ => named(error.to_string()),
     })?;
-    write_line(&stream, question).and_then(|()| read_line(&stream, Some(patience))).map_err(|error| {
+    write_line(&stream, question).and_then(|()| read_line(&stream, patience)).map_err(|error| {
         match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => named("the node ended".to_owned()),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                named("the node ended, or answers too many others: ask again".to_owned())
+            }
             ErrorKind::WouldBlock | ErrorKind::TimedOut => named("the node does not answer".to_owned()),
             _ => named(error.to_string()),
         }
@@ -354,14 +368,31 @@ fn write_line(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> 
     stream.write_all(&line)
 }
 
-fn read_line<T: for<'de> Deserialize<'de>>(stream: &UnixStream, patience: Option<Duration>) -> io::Result<T> {
-    stream.set_read_timeout(patience)?;
-    let mut line = String::new();
-    BufReader::new(stream.take(MAX_LINE)).read_line(&mut line)?;
-    if !line.ends_with('\n') {
-        return Err(ErrorKind::UnexpectedEof.into());
+/// Reads up to a line feed, which must come within `patience`, however slowly the bytes drip.
+fn read_line<T: for<'de> Deserialize<'de>>(mut stream: &UnixStream, patience: Duration) -> io::Result<T> {
+    let deadline = Instant::now() + patience;
+    let mut line = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let count = match stream.read(&mut chunk) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        line.extend_from_slice(&chunk[..count]);
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            return Ok(serde_json::from_slice(&line[..end])?);
+        }
+        if line.len() > MAX_LINE {
+            return Err(ErrorKind::InvalidData.into());
+        }
     }
-    Ok(serde_json::from_str(&line)?)
 }
 
 #[cfg(test)]
@@ -382,6 +413,11 @@ mod tests {
         assert!(path.exists());
         drop(control);
         assert!(!base.path().join("run").exists());
+        // All that was made for it, and nothing else.
+        let deep = Control::bind(&base.path().join("a/b/c/node.control")).expect("bound");
+        fs::write(base.path().join("a/other"), b"precious").expect("written");
+        drop(deep);
+        assert!(base.path().join("a/other").exists() && !base.path().join("a/b").exists());
     }
 
     #[test]
@@ -404,6 +440,22 @@ mod tests {
         assert_eq!(form, r#"{"form":{"timeout_ms":5}}"#);
         assert_eq!(serde_json::to_string(&Question::Status).expect("JSON"), r#""status""#);
         assert!(serde_json::from_str::<Question>(r#"{"form":{"timeout_ms":5,"x":1}}"#).is_err());
+    }
+
+    #[test]
+    fn a_question_that_drips_is_not_waited_for() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let dripping = thread::spawn(move || {
+            while ended.recv_timeout(Duration::from_millis(5)).is_err() {
+                let _ = (&theirs).write_all(b" ");
+            }
+        });
+        let said = read_line::<Question>(&ours, Duration::from_millis(100)).expect_err("never a line");
+        assert!([ErrorKind::TimedOut, ErrorKind::WouldBlock].contains(&said.kind()), "{said}");
+        end.send(()).expect("it runs");
+        dripping.join().expect("ended");
+        assert!(has_gone(&ours));
     }
 
     #[test]
