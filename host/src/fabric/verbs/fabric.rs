@@ -467,7 +467,8 @@ impl Fabric for VerbsFabric {
 
     #[inline(always)]
     fn is_dead(&self) -> bool {
-        self.dead
+        // Without the worker no state of a queue pair ever changes again.
+        self.dead || self.reports.is_abandoned()
     }
 }
 
