@@ -80,6 +80,7 @@ impl Node {
             quorum: options.quorum,
             // This fabric carries a WRITE out while it is posted.
             own_copy: OwnCopy::First,
+            lease_reads: None,
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),
             seed,

@@ -273,6 +273,7 @@ impl Cluster {
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
             own_copy: if seed & 2 == 0 { OwnCopy::First } else { OwnCopy::Last },
+            lease_reads: None,
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),
             seed,
