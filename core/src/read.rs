@@ -189,12 +189,6 @@ impl Queue {
         self.taken = self.arrived;
     }
 
-    /// The batch ends without an answer.
-    pub(crate) fn fail_batch(&mut self, why: ReadFailure) {
-        self.stage = Stage::Idle;
-        self.fail_up_to(self.taken, why);
-    }
-
     /// All that wait end without an answer.
     pub(crate) fn fail_all(&mut self, why: ReadFailure) {
         self.stage = Stage::Idle;
@@ -216,15 +210,15 @@ impl Queue {
             Stage::Checking { .. } => ReadFailure::NoMajority,
             Stage::Following { .. } | Stage::Applying { .. } => ReadFailure::NotApplied,
         };
-        if self.stage != Stage::Idle && now.since(self.batch_since) >= limit_ns {
-            self.fail_batch(why);
-            return true;
-        }
-        let expired = self.arrived > self.taken && now.since(self.rest_since) >= limit_ns;
-        if expired {
+        let batch = self.stage != Stage::Idle && now.since(self.batch_since) >= limit_ns;
+        let rest = self.arrived > self.taken && now.since(self.rest_since) >= limit_ns;
+        if rest {
             self.fail_all(why);
+        } else if batch {
+            self.stage = Stage::Idle;
+            self.fail_up_to(self.taken, why);
         }
-        expired
+        batch || rest
     }
 
     /// What has ended and was not reported: up to which number, and why if without an answer.

@@ -23,10 +23,11 @@ impl Proposer {
             let later = posted > self.lead.binding_after || planted::is(Bug::LeaseByYieldingBeats);
             later.then_some(posted)
         };
-        let Some(own) = binding(self.me.node) else { return false };
+        let own_id = self.me.node;
+        let Some(own) = binding(own_id) else { return false };
         let members = on.configuration.members().map(|member| member.node);
         let mut posted: heapless::Vec<Instant, MAX_NODES> =
-            members.filter(|node| self.is_voter(on, *node)).filter_map(binding).collect();
+            members.filter(|node| *node == own_id || self.is_voter(on, *node)).filter_map(binding).collect();
         let Some(majority) = reached(on.configuration.voters(), &mut posted) else { return false };
         on.now.since(majority.min(own)) < lease_ns(self.timing.lease_ns, allowed.clocks_drift_below_ppm)
     }

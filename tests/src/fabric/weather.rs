@@ -214,6 +214,8 @@ counts! {
     clocks_within_bound,
     /// Clocks whose rates differ by more.
     clocks_beyond_bound,
+    /// Leads that were to be handed over.
+    transfers,
     /// Clients that proposed an unknown payload again.
     reproposals,
     /// Proposals refused for lack of room.
