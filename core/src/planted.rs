@@ -113,8 +113,10 @@ bugs! {
     EarlierReadingsCounted = "earlier-readings-counted",
     /// A leader answers from what it knew committed before its own first entry was (9, quorum read).
     ReadBeforeOwnEntry = "read-before-own-entry",
-    /// A follower read asks for promises before what the leader's line said is applied here (9, follower read).
-    PromisesBeforeApplied = "promises-before-applied",
+    /// A follower read takes what is known committed here for what the leader has committed (9, follower read).
+    LeadersLineSkipped = "leaders-line-skipped",
+    /// A follower read counts promises whatever they say (9, follower read).
+    AnyPromiseCounted = "any-promise-counted",
     /// The leader line is written after clients were answered (9, follower read).
     LineAfterAnswer = "line-after-answer",
     /// A leader that hands over goes on answering by its lease (9, lease).

@@ -162,9 +162,8 @@ impl Client {
     ) -> Result<(), E> {
         self.now += 1;
         let now = self.now;
-        let ended = |read: &mut OpenRead| {
-            read.node == node && read.ticket.how == how && read.ticket.number <= number
-        };
+        let ended =
+            |read: &mut OpenRead| read.node == node && read.ticket.how == how && read.ticket.number <= number;
         for read in self.open_reads.extract_if(.., ended) {
             let Some(saw) = saw else { continue };
             check(&read, saw)?;

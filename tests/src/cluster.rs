@@ -147,7 +147,16 @@ impl Cluster {
                 clock_read: Instant(0),
                 asked: Vec::new(),
                 clock_offset_ns: 1_000_000_000 + cluster.rng.below(1 << 40),
-                clock_ppm: cluster.rng.within((0, 2 * drift)) as i64 - drift as i64,
+                clock_ppm: match cluster.rng.within((0, 2 * drift)) {
+                    at if cluster.plan.clocks_apart => {
+                        if at < drift {
+                            -(drift as i64)
+                        } else {
+                            drift as i64
+                        }
+                    }
+                    at => at as i64 - drift as i64,
+                },
                 paused_until_ns: 0,
                 slowness: 1,
                 slow_until_ns: 0,
@@ -328,6 +337,7 @@ impl Cluster {
     /// Everything that can get well gets well: `weather` from now on, no cut, no silence, nobody stopped or slow.
     pub fn heal(&mut self, weather: Weather) {
         self.note(|| "all faults stop".into());
+        self.clear_trap();
         self.fabric.heal(weather);
         self.plan.stutter_ppm = 0;
         for id in self.ids() {

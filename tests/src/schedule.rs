@@ -140,6 +140,8 @@ pub struct Plan {
     pub again_ppm: u32,
     /// Rates of clocks differ from the true one by up to this, in parts per million.
     pub drift_ppm: u64,
+    /// Every clock drifts as far as that, one way or the other.
+    pub clocks_apart: bool,
     /// At two places of each round of its loop a node is asked for reads.
     pub read_ppm: u32,
     /// Leases are allowed to answer reads.
@@ -240,6 +242,7 @@ impl Plan {
             burst: rng.pick(&[1, 1, 4, 12]),
             again_ppm: rng.pick(&[0, 300_000, 1_000_000]),
             drift_ppm: timing.drift_ppm / 2,
+            clocks_apart: false,
             read_ppm: 0,
             lease_reads: false,
         }
@@ -272,6 +275,7 @@ impl Plan {
             burst: 1,
             again_ppm: 0,
             drift_ppm: 0,
+            clocks_apart: false,
             read_ppm: 0,
             lease_reads: false,
         }

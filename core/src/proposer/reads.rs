@@ -153,6 +153,10 @@ impl Proposer {
         if self.reads.follower.wants_batch() {
             self.reads.follower.take(Stage::Looking);
             self.reads.forget_line();
+            if planted::is(Bug::LeadersLineSkipped) {
+                let commit = on.acceptor.walker().anchor().position;
+                self.reads.follower.stage = Stage::Following { promise: on.acceptor.promise(), commit };
+            }
         }
         if self.reads.follower.stage == Stage::Looking {
             self.look_at_own_line(on);
@@ -163,7 +167,7 @@ impl Proposer {
     /// A follower read goes on when what the leader had committed is applied here.
     fn follow<M: Memory>(&mut self, on: &mut Work<M>) {
         if let Stage::Following { promise, commit } = self.reads.follower.stage
-            && (on.applied >= commit || planted::is(Bug::PromisesBeforeApplied))
+            && on.applied >= commit
         {
             self.begin_check(on, Read::Follower, promise, commit);
         }
@@ -206,7 +210,8 @@ impl Proposer {
         if let Stage::Checking { promise, commit } = self.reads.quorum.stage
             && self.role == Role::Leader
         {
-            let (agree, _) = self.count_promises(on, &self.reads.quorum, |theirs| theirs.term() <= promise.term());
+            let (agree, _) =
+                self.count_promises(on, &self.reads.quorum, |theirs| theirs.term() <= promise.term());
             if self.reads.quorum.asks != on.configuration.entry() {
                 self.begin_check(on, Read::Quorum, promise, commit);
             } else if agree >= majority(on.configuration.voters()) {
@@ -218,7 +223,9 @@ impl Proposer {
             }
         }
         if let Stage::Checking { promise, commit } = self.reads.follower.stage {
-            let (agree, differ) = self.count_promises(on, &self.reads.follower, |theirs| theirs == promise);
+            let (agree, differ) = self.count_promises(on, &self.reads.follower, |theirs| {
+                theirs == promise || planted::is(Bug::AnyPromiseCounted)
+            });
             let needed = majority(on.configuration.voters());
             if self.reads.follower.asks != on.configuration.entry() {
                 self.begin_check(on, Read::Follower, promise, commit);
@@ -253,7 +260,8 @@ impl Proposer {
             let promise = if node == self.me.node {
                 on.acceptor.promise()
             } else {
-                let fresh = watch.is_read_after(queue.before[node]) || planted::is(Bug::EarlierReadingsCounted);
+                let fresh =
+                    watch.is_read_after(queue.before[node]) || planted::is(Bug::EarlierReadingsCounted);
                 match watch.line() {
                     Some(line) if fresh && self.is_voter(on, node) => Promise(line.promise),
                     _ => continue,
@@ -296,7 +304,12 @@ impl Proposer {
         let number = self.reads.number;
         self.reads.line = Some(LineFlight { node: leader, number, posted_at: on.now, stale: false });
         Some(Verb::Read {
-            id: RequestId { peer: leader, class: Class::Leader, epoch: on.links[leader].connection(), number },
+            id: RequestId {
+                peer: leader,
+                class: Class::Leader,
+                epoch: on.links[leader].connection(),
+                number,
+            },
             from: control::LEADER,
             to: staging::leader(leader.slot()),
             len: size_of::<LeaderLine>() as u32,

@@ -113,7 +113,8 @@ impl Proposer {
         sequence: u64,
         term: Term,
     ) {
-        let waits = matches!(self.election, Election::Idle | Election::Looking { .. } | Election::Waiting { .. });
+        let waits =
+            matches!(self.election, Election::Idle | Election::Looking { .. } | Election::Waiting { .. });
         let follows = self.role == Role::Follower && on.acceptor.promise() == Promise::new(term, from);
         // The line stays until the leader writes another: it is obeyed once.
         if !follows || !waits || !on.configuration.is_voter(self.me.node) || self.obeyed == (boot, sequence) {

@@ -49,6 +49,11 @@ impl Cluster {
         self.trap = Some((id, trap));
     }
 
+    /// Nobody is stopped who was not yet.
+    pub fn clear_trap(&mut self) {
+        self.trap = None;
+    }
+
     /// Whether the trap has been sprung, or was never set.
     pub fn trap_is_sprung(&self) -> bool {
         self.trap.is_none()
@@ -120,7 +125,8 @@ impl Cluster {
     pub(super) fn read_event(&mut self, id: NodeId, event: &Event) -> Result<(), Violation> {
         let (how, number, saw) = match *event {
             Event::ReadReady { how, number } => {
-                let applied = self.nodes[at(id)].replica.as_ref().map(|replica| replica.status().applied.index);
+                let applied =
+                    self.nodes[at(id)].replica.as_ref().map(|replica| replica.status().applied.index);
                 (how, number, Some(applied.unwrap_or(Index(0))))
             }
             Event::ReadFailed { how, number, .. } => (how, number, None),

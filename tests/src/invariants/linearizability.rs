@@ -118,13 +118,17 @@ fn judge_reads(writes: &[Write], reads: &[Read], log: &[Entry]) -> Result<(), St
         if let Some((_, floor)) = before.checked_sub(1).map(|last| floors[last])
             && floor > read.saw
         {
-            return Err(format!("{read:?} did not see entry {floor}, which was acknowledged or read before it"));
+            return Err(format!(
+                "{read:?} did not see entry {floor}, which was acknowledged or read before it"
+            ));
         }
         let seen = invoked.partition_point(|(index, _)| *index <= read.saw);
         if let Some((index, at)) = seen.checked_sub(1).map(|last| invoked[last])
             && at > read.answered
         {
-            return Err(format!("{read:?} saw something up to entry {index} that was proposed later, at {at}"));
+            return Err(format!(
+                "{read:?} saw something up to entry {index} that was proposed later, at {at}"
+            ));
         }
     }
     Ok(())
