@@ -4,6 +4,8 @@
 //! spent on a single one: who asked for which number is for the host to know. What a check is made of stands in
 //! `proposer/reads.rs`.
 
+use core::fmt;
+
 #[cfg(feature = "model")]
 use crate::canonical::{Canonical, Counter, Space};
 use crate::table::Table;
@@ -77,6 +79,17 @@ pub enum ReadFailure {
     NoMajority,
     /// What the read must see was not applied in time.
     NotApplied,
+}
+
+impl fmt::Display for ReadFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReadFailure::LostLead => "the lead was lost",
+            ReadFailure::NoLeader => "no leader was found in time",
+            ReadFailure::NoMajority => "no majority was found in time",
+            ReadFailure::NotApplied => "what it must see was not applied in time",
+        })
+    }
 }
 
 /// Where the batch at the head of a queue is.

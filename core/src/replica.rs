@@ -698,6 +698,11 @@ impl<M: Memory> Replica<M> {
         if self.acceptor.is_quiet() || own { NodeId::NOBODY } else { promise.node() }
     }
 
+    /// What the application has been handed, or was passed over because it is not the application's.
+    pub fn applied(&self) -> LogPoint {
+        self.applied
+    }
+
     /// How this replica is.
     pub fn status(&self) -> Status {
         let anchor = *self.acceptor.walker().anchor();

@@ -90,6 +90,8 @@ mod node;
 mod options;
 mod pin;
 mod profile;
+mod reader;
+mod readers;
 mod seqlock;
 pub mod service;
 mod shared;
@@ -98,16 +100,17 @@ mod status;
 mod sync;
 
 pub use app::{Entry, Session, StateMachine};
-pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError};
+pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError, TransferError};
 pub use events::TimedEvent;
 pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
-pub use measure::Measurement;
+pub use measure::{Measurement, ReadMeasurement};
 pub use node::Node;
 #[cfg(feature = "verbs")]
 pub use options::VerbsOptions;
 pub use options::{Options, Transport};
 pub use profile::Profile;
+pub use reader::{LeaseReads, Read, ReadFailure, ReadOutcome, Reader};
 pub use ringleader_core::event::{Event, GiveUp};
 pub use ringleader_core::proposer::Quorum;
 pub use ringleader_core::timing::Timing;
