@@ -70,7 +70,8 @@ impl Proposer {
     pub(crate) fn transfer_tick<M: Memory>(&mut self, on: &mut Work<M>) {
         let Some(transfer) = self.lead.transfer else { return };
         let late = on.now.since(transfer.since) >= self.timing.campaign_timeout_ns;
-        if late || !self.is_live_in_window(on, transfer.to) {
+        // Once it stands, its own acceptor fences this leader first: it is out of the window then, and that is as it should be.
+        if late || !transfer.told && !self.is_live_in_window(on, transfer.to) {
             return self.lead_on(on, transfer.to);
         }
         let peer = &self.peers[transfer.to];

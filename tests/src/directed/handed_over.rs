@@ -47,31 +47,32 @@ fn round(story: &mut Story) -> Told<()> {
     let third: Vec<NodeId> = story.cluster.ids().filter(|id| *id != old && *id != new).collect();
     let settle = timing.grant_grace_ns + story.moment(4 * beat);
     story.pass(settle)?;
+    let late = story.rng.chance(700_000);
+    if late {
+        let muted = timing.campaign_timeout_ns - beat + story.moment(4 * beat);
+        story.cluster.fabric.mute(PipeId { from: old, to: new, plane: Plane::Control }, muted);
+    }
     if !story.cluster.transfer(old, new) {
         return Err(Ended::Untold);
     }
-    match story.rng.below(3) {
+    match story.rng.below(2) {
+        // That one hears of it late, when beats have bound it again; others have not heard these.
+        _ if late => {
+            let near = timing.campaign_timeout_ns - story.moment(beat);
+            story.pass(near)?;
+            third.iter().for_each(|other| story.cut(old, *other, true));
+        }
         // Cut off, and hears of nothing.
         0 => {
             story.until_within(10 * beat, |cluster| cluster.member(new).seen.stands)?;
             alone(story, old);
         }
-        // The way to whom it hands over to breaks when that one has heard of it: it leads on.
-        1 => {
+        // The way to whom it hands over to breaks when that one has heard of it.
+        _ => {
             story.until_within(10 * beat, |cluster| cluster.member(new).seen.stands)?;
             story.cluster.fabric.break_pipe(PipeId { from: old, to: new, plane: Plane::Log });
             third.iter().for_each(|other| story.cut(old, *other, true));
             story.cluster.fabric.cut(new, old, true);
-        }
-        // That one hears of it late, when beats have bound it again; others have not heard these.
-        _ => {
-            let muted = timing.campaign_timeout_ns + story.moment(4 * beat);
-            let until_told = story.moment(3 * beat);
-            story.pass(until_told)?;
-            story.cluster.fabric.mute(PipeId { from: old, to: new, plane: Plane::Control }, muted);
-            let near = timing.campaign_timeout_ns - until_told - beat - story.moment(2 * beat).min(beat);
-            story.pass(near)?;
-            third.iter().for_each(|other| story.cut(old, *other, true));
         }
     }
     // All the while it is asked for what it has, and another may have more.
