@@ -9,6 +9,7 @@ use ringleader_core::timing::Timing;
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::Plane;
 
+use crate::cluster::Cluster;
 use crate::fabric::PipeId;
 use crate::run::Outcome;
 use crate::schedule::Plan;
@@ -49,8 +50,9 @@ fn round(story: &mut Story) -> Told<()> {
     story.pass(settle)?;
     let late = story.rng.chance(700_000);
     if late {
-        let muted = timing.campaign_timeout_ns - beat + story.moment(4 * beat);
-        story.cluster.fabric.mute(PipeId { from: old, to: new, plane: Plane::Control }, muted);
+        let flight_ns = timing.campaign_timeout_ns - beat / 2 + story.moment(3 * beat);
+        let pipe = PipeId { from: old, to: new, plane: Plane::Control };
+        story.cluster.fabric.weather.slow_flight = Some((pipe, flight_ns));
     }
     if !story.cluster.transfer(old, new) {
         return Err(Ended::Untold);
@@ -58,9 +60,16 @@ fn round(story: &mut Story) -> Told<()> {
     match story.rng.below(2) {
         // That one hears of it late, when beats have bound it again; others have not heard these.
         _ if late => {
-            let near = timing.campaign_timeout_ns - story.moment(beat);
+            story.pass(beat)?;
+            story.cluster.fabric.weather.slow_flight = None;
+            let near = timing.campaign_timeout_ns - beat - story.moment(beat);
             story.pass(near)?;
             third.iter().for_each(|other| story.cut(old, *other, true));
+            let stands = |cluster: &Cluster| cluster.member(new).seen.stands;
+            let stood = story.cluster.run_until(4 * beat, stands)?;
+            if stood && story.rng.chance(500_000) {
+                alone(story, old);
+            }
         }
         // Cut off, and hears of nothing.
         0 => {

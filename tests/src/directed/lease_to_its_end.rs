@@ -23,7 +23,7 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     }
     tell(plan, keep_trace, |story| {
         story.group()?;
-        story.rounds(5, round)
+        story.rounds(3, round)
     })
 }
 
@@ -42,7 +42,7 @@ fn round(story: &mut Story) -> Told<()> {
         alone(story, old);
     }
     let mut heard = false;
-    for _ in 0..400 {
+    for _ in 0..250 {
         let step = story.moment(suspect / 40);
         story.pass(step)?;
         story.cluster.ask_read(old, Read::Lease);
