@@ -1,4 +1,4 @@
-//! What must hold in every state (protocol.md 14): 1 to 5, 8, 11 and 12, judged of one node after each of its steps and of
+//! What must hold in every state (protocol.md 14): 1 to 5, 7, 8, 11 and 12, judged of one node after each of its steps and of
 //! all acceptors' ends after everything. (That a WRITE's source stays as it is, also 11, is seen where it is sent.)
 //!
 //! They need no past but the committed log and who was elected, which are part of the state. All entries of a model
