@@ -20,6 +20,8 @@ pub enum Trap {
     AfterEvents,
     /// Behind so many READs of lines, posted while a read waits.
     AfterReads(u32),
+    /// Behind so many beats.
+    AfterBeats(u32),
     /// Behind all verbs.
     AfterVerbs,
 }
@@ -74,12 +76,21 @@ impl Cluster {
 
     /// Whether the node stops behind this verb.
     pub(super) fn springs_on(&mut self, id: NodeId, verb: &Verb) -> bool {
-        let Some((whom, Trap::AfterReads(left))) = self.trap else { return false };
-        let is_read = matches!(verb.id().class, Class::Progress | Class::Leader);
-        if whom != id || !is_read || !self.client.waits_at(id) {
-            return false;
-        }
-        self.trap = Some((id, Trap::AfterReads(left - 1)));
+        let class = verb.id().class;
+        let (left, next) = match self.trap {
+            Some((whom, Trap::AfterReads(left)))
+                if whom == id
+                    && matches!(class, Class::Progress | Class::Leader)
+                    && self.client.waits_at(id) =>
+            {
+                (left, Trap::AfterReads(left - 1))
+            }
+            Some((whom, Trap::AfterBeats(left))) if whom == id && class == Class::Beat => {
+                (left, Trap::AfterBeats(left - 1))
+            }
+            _ => return false,
+        };
+        self.trap = Some((id, next));
         if left > 1 {
             return false;
         }

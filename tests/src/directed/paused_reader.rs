@@ -31,16 +31,23 @@ fn round(story: &mut Story) -> Told<()> {
         0 => Trap::AfterInputs,
         1 => Trap::AfterEvents,
         2 => Trap::AfterVerbs,
+        // Their completions wait for it when it goes on.
+        3 => Trap::AfterBeats(others as u32),
         _ => Trap::AfterReads(1 + story.rng.below(others) as u32),
     };
     ask(story, old);
     story.cluster.set_trap(old, trap);
     story.until_within(10 * timing.beat_ns, |cluster| cluster.trap_is_sprung())?;
+    let cut = story.rng.below(3);
+    if cut == 0 {
+        // What it had posted arrives, and is heard of; no vote is asked of it.
+        story.pass(timing.beat_ns)?;
+        cut_off(story, old);
+    }
     let new = story.leader_but(old)?;
-    if story.rng.chance(500_000) {
+    if cut == 1 {
         // It hears nothing of the change but by what it asks.
-        let ids: Vec<NodeId> = story.cluster.ids().filter(|id| *id != old).collect();
-        ids.into_iter().for_each(|other| story.cut(old, other, true));
+        cut_off(story, old);
     }
     let before = story.cluster.client.acknowledged();
     story.until(|cluster| cluster.member(new).seen.leads)?;
@@ -56,6 +63,11 @@ fn round(story: &mut Story) -> Told<()> {
     story.mend();
     let after = story.moment(timing.suspect_after_ns);
     story.pass(after)
+}
+
+fn cut_off(story: &mut Story, id: NodeId) {
+    let ids: Vec<NodeId> = story.cluster.ids().filter(|other| *other != id).collect();
+    ids.into_iter().for_each(|other| story.cut(id, other, true));
 }
 
 fn ask(story: &mut Story, id: NodeId) {
