@@ -83,6 +83,10 @@ pub mod staging {
     pub const fn progress(peer: usize) -> u64 {
         request(peer) + 768
     }
+    /// Where the leader line of `peer` is read to.
+    pub const fn leader(peer: usize) -> u64 {
+        request(peer) + 896
+    }
     /// Where the configuration block of `peer` is read to.
     pub const fn config(peer: usize) -> u64 {
         request(peer) + 1024
@@ -290,6 +294,8 @@ pub mod request_kind {
     pub const FORM: u8 = 3;
     /// The configuration with this hash is formed.
     pub const FORMED: u8 = 4;
+    /// The leader of `term` hands over: the reader is to stand.
+    pub const CAMPAIGN: u8 = 5;
 }
 
 /// Answers of an [`AnswerLine`].

@@ -20,7 +20,7 @@ use toml::Spanned;
 
 use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
-use crate::{Idle, Options, Quorum};
+use crate::{Idle, LeaseReads, Options, Quorum};
 use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
@@ -48,6 +48,8 @@ pub struct Config {
     pub ring_len: u64,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// Whether a leader answers reads by its lease, if clocks drift by less than this.
+    pub lease_reads: Option<LeaseReads>,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
     /// The processor of the agent's thread.
@@ -155,6 +157,7 @@ impl Config {
         options.ring_len = self.ring_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
+        options.lease_reads = self.lease_reads;
         options.idle = self.idle;
         options.pin = self.pin;
         options.notify = self.notify;
@@ -259,6 +262,7 @@ impl Source<'_> {
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
+            lease_reads: self.lease_reads(&raw)?,
             idle: raw.idle.map_or(Idle::default(), Into::into),
             pin: raw.pin.map(usize::from),
             notify: raw.notify.map(Spanned::into_inner).unwrap_or_default(),
@@ -334,6 +338,15 @@ impl Source<'_> {
         let member = u8::try_from(node).ok().filter(|node| members.contains(node));
         member
             .ok_or_else(|| self.error(at, format!("node {node} is not among the members {}", list(members))))
+    }
+
+    fn lease_reads(&self, raw: &Raw) -> Result<Option<LeaseReads>, ConfigError> {
+        let Some(ppm) = &raw.lease_reads_if_clocks_drift_below_ppm else { return Ok(None) };
+        if !(1..500_000).contains(ppm.get_ref()) {
+            let what = format!("a drift of {} parts per million: it is from 1 to 499999", ppm.get_ref());
+            return Err(self.at(ppm, what));
+        }
+        Ok(Some(LeaseReads { clocks_drift_below_ppm: *ppm.get_ref() }))
     }
 
     fn ring_len(&self, raw: &Raw) -> Result<u64, ConfigError> {

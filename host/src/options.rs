@@ -11,6 +11,7 @@ use crate::config::Notify;
 use crate::errors::OpenError;
 use crate::idle::Idle;
 use crate::memory;
+use crate::reader::LeaseReads;
 
 /// What carries a node's verbs to the others.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +61,9 @@ pub struct Options {
     pub timing: Timing,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// Whether a leader answers reads by its lease alone, if the clocks of the group drift by less than what stands here;
+    /// `None`: never. The same on all nodes. Not for machines that are suspended or migrated.
+    pub lease_reads: Option<LeaseReads>,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
     /// How it learns that a peer has written: it looks, or is woken and may sleep as long as it has nothing to do. That takes
@@ -85,6 +89,7 @@ impl Options {
             ring_len: Options::RING_LEN,
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
+            lease_reads: None,
             idle: Idle::default(),
             notify: Notify::Poll,
             pin: None,

@@ -81,6 +81,8 @@ pub struct Status {
     pub closed: bool,
     /// How often another node refused to form a group with this one.
     pub form_refusals: u64,
+    /// How often the lead was to be handed over, and was not.
+    pub transfer_failures: u64,
     /// Events that nobody took in time and that were dropped.
     pub events_dropped: u64,
     /// Processes of former writers that were stopped in the middle of a copy and had to be killed.
@@ -105,6 +107,7 @@ pub(crate) struct Words {
     pub(crate) applied_position: u64,
     pub(crate) end_position: u64,
     pub(crate) form_refusals: u64,
+    pub(crate) transfer_failures: u64,
     pub(crate) events_dropped: u64,
     pub(crate) shots: u64,
     pub(crate) followers: [FollowerWords; MAX_NODES + 1],
@@ -141,6 +144,7 @@ impl Words {
             end_position: self.end_position,
             closed: false,
             form_refusals: self.form_refusals,
+            transfer_failures: self.transfer_failures,
             events_dropped: self.events_dropped,
             shots: self.shots,
             followers: followers

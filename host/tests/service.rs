@@ -429,3 +429,50 @@ fn a_key_is_made_once() {
     assert!(said(&run).contains("chmod 600"), "{}", said(&run));
     assert!(!turn.path("run").exists());
 }
+
+#[test]
+fn a_lead_is_handed_over_and_nodes_say_whether_they_may_be_read() {
+    let place = Place::new();
+    let mut nodes = vec![place.run(1), place.run(2), place.run(3)];
+    place.wait_for(&nodes);
+    let ask = |what: &str, node: u8, more: &[&str]| {
+        let output = place.command(what, node).args(more).output().expect("runs");
+        (output.status.code(), said(&output))
+    };
+    let early = ask("read", 1, &["--how", "follower"]);
+    assert_eq!(early.0, Some(1), "{}", early.1);
+    assert!(early.1.contains("its group is not formed"), "{}", early.1);
+    assert_eq!(ask("form", 1, &[]).0, Some(0));
+    let mut handed = false;
+    for _ in 0..10 {
+        let old = place.leader(&nodes);
+        let new = nodes[(old + 1) % 3].node;
+        let (code, said) = ask("transfer", nodes[old].node, &["--to", &new.to_string()]);
+        if code == Some(0) {
+            assert_eq!(said, format!("node {new} leads\n"));
+            until(|| place.status(new).is_some_and(|status| status["role"] == "leader"), || said.clone());
+            handed = true;
+            break;
+        }
+        // A node may seem not to run, where there are few processors.
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.starts_with("ringleader: not handed over: "), "{said}");
+    }
+    assert!(handed);
+    let leader = place.leader(&nodes);
+    let (leads, follows) = (nodes[leader].node, nodes[(leader + 1) % 3].node);
+    let (code, text) = ask("transfer", leads, &["--to", "9"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("node 9: it is the leader itself, or no voter of the group"), "{text}");
+    nodes[leader].write("a line\n");
+    until(|| nodes[leader].applied() == "a line\n", || nodes[leader].said());
+    for (node, how) in [(leads, "quorum"), (leads, "follower"), (follows, "follower")] {
+        let (code, text) = ask("read", node, &["--how", how]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.starts_with("may be read: applied up to entry "), "{text}");
+    }
+    let (code, text) = ask("read", follows, &[]);
+    assert_eq!((code, text.contains("this node does not lead")), (Some(1), true), "{text}");
+    let (code, text) = ask("read", leads, &["--how", "lease"]);
+    assert_eq!((code, text.contains("lease_reads_if_clocks_drift_below_ppm")), (Some(1), true), "{text}");
+}

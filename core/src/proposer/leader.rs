@@ -10,6 +10,7 @@ use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
 use crate::planted::{self, Bug};
 use crate::proposer::flights::{Flight, What};
+use crate::proposer::transfer::Transfer;
 use crate::proposer::{FollowerState, Proposer, Role, Work};
 use crate::quorum::{majority, reached};
 use crate::table::Table;
@@ -63,6 +64,10 @@ pub(crate) struct Leadership {
     pub(crate) beat_counter: u64,
     pub(crate) beat_at: Instant,
     pub(crate) line_version: u32,
+    /// The lead is being handed over.
+    pub(crate) transfer: Option<Transfer>,
+    /// Beats posted up to then bind nobody any more: some behind them were *yielding*.
+    pub(crate) binding_after: Instant,
     /// Yielding: until when, and whether a campaign follows.
     pub(crate) until: Instant,
     pub(crate) campaign: bool,
@@ -100,6 +105,7 @@ impl Proposer {
         for (node, peer) in self.peers.entries_mut() {
             let member = on.configuration.names(node, on.links[node].peer().incarnation);
             peer.beat_done = None;
+            peer.binds = None;
             peer.beat_due = true;
             peer.holds_since = None;
             let state = if node == self.me.node {
@@ -150,6 +156,10 @@ impl Proposer {
         if self.role != Role::Leader {
             return;
         }
+        if planted::is(Bug::LineAfterAnswer) && self.lead.reported == self.lead.committed.position {
+            self.write_leader_line(on, self.lead.term);
+        }
+        self.transfer_tick(on);
         self.commit(on);
     }
 
@@ -246,7 +256,9 @@ impl Proposer {
                 mark(mark::Leader::Committed);
             }
             // The leader line first, then the application, then the followers: their beats are made when asked for.
-            self.write_leader_line(on, self.lead.term);
+            if !planted::is(Bug::LineAfterAnswer) {
+                self.write_leader_line(on, self.lead.term);
+            }
         }
     }
 
@@ -288,7 +300,11 @@ impl Proposer {
                     self.commit(on);
                 }
             }
-            What::Beat => peer.beat_done = peer.beat_done.max(Some(flight.posted_at)),
+            What::Beat => {
+                peer.beat_done = peer.beat_done.max(Some(flight.posted_at));
+                let late = planted::is(Bug::LeaseFromCompletion);
+                peer.binds = peer.binds.max(Some(if late { on.now } else { flight.posted_at }));
+            }
         }
     }
 
@@ -300,13 +316,15 @@ impl Proposer {
         // here says nothing of what the followers of a leader that gave up hold.
         let yields = self.role == Role::Yielding && !planted::is(Bug::YieldingBeatTellsAnchor);
         let commit = if yields { self.lead.reported } else { self.lead.reported.max(anchor) };
+        // Handing over, a leader leads on for the time being, but binds nobody.
+        let gives_up = self.role == Role::Yielding || self.lead.transfer.is_some();
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,
             commit: if planted::is(Bug::BeatCommitAboveMatched) { commit.0 } else { commit.min(matched).0 },
             commit_index: if self.lead.has_committed() { self.lead.committed.index.0 } else { 0 },
             matched: matched.0,
-            flags: if self.role == Role::Yielding { beat_flags::YIELDING } else { 0 },
+            flags: if gives_up { beat_flags::YIELDING } else { 0 },
             ..BeatLine::default()
         }
     }
@@ -328,6 +346,8 @@ impl Proposer {
         let term = self.lead.term;
         self.report(on.events, Event::GaveUp { term, reason });
         self.role = Role::Yielding;
+        self.lead.transfer = None;
+        self.fail_leaders_reads();
         self.lead.campaign = reason == GiveUp::HigherPromise;
         self.lead.until = on.now.after(self.timing.beat_ns);
         for peer in self.peers.iter_mut() {
@@ -379,11 +399,17 @@ impl Leadership {
             beat_counter,
             beat_at,
             line_version: _,
+            transfer,
+            binding_after,
             until,
             campaign,
         } = self;
         out.plain((term, drained, started, own_start, end, low, gap, first_end));
-        out.plain((committed, reported, limit, campaign));
+        out.plain((committed, reported, limit, campaign, transfer.is_some()));
+        if let Some(transfer) = transfer {
+            transfer.canonical(out);
+        }
+        out.mark(*binding_after);
         out.moment(*elected_at);
         out.count(Space::own(Counter::Beat, me), *beat_counter);
         out.moment(*beat_at);

@@ -217,3 +217,17 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn lease_reads_are_off_unless_a_drift_is_named_that_can_be() {
+    let with = |line: &str| SHM.replace("fabric =", &format!("{line}\nfabric ="));
+    assert_eq!(parse(SHM).expect("right").lease_reads, None);
+    let config = parse(&with("lease_reads_if_clocks_drift_below_ppm = 200")).expect("right");
+    assert_eq!(config.lease_reads.map(|reads| reads.clocks_drift_below_ppm), Some(200));
+    assert_eq!(config.shm_options().expect("shared memory").lease_reads, config.lease_reads);
+    for wrong in ["0", "500000"] {
+        let line = format!("lease_reads_if_clocks_drift_below_ppm = {wrong}\nfabric =");
+        let said = said(SHM, "fabric =", &line);
+        assert_eq!(said, format!("4: a drift of {wrong} parts per million: it is from 1 to 499999"));
+    }
+}

@@ -20,7 +20,7 @@ use rustix::process::{geteuid, umask};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
-use crate::{FollowerState, FormError, Node, Role, Status};
+use crate::{FollowerState, FormError, Node, Read as HowToRead, ReadOutcome, Role, Status, TransferError};
 
 /// Bytes of the longest question or answer.
 const MAX_LINE: usize = 64 << 10;
@@ -35,11 +35,37 @@ const LOOK: Duration = Duration::from_millis(5);
 pub enum Question {
     /// How it is.
     Status,
+    /// To hand the lead over.
+    Transfer {
+        /// To this node.
+        to: u8,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// Whether its state may be read.
+    Read {
+        /// How it makes sure of that.
+        how: How,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
     /// To form its group.
     Form {
         /// How long it may take, in milliseconds.
         timeout_ms: u64,
     },
+}
+
+/// How a node makes sure that a read misses nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// The leader asks a majority
+    Quorum,
+    /// Any node asks the leader's memory, and a majority
+    Follower,
+    /// The leader trusts its lease, which the configuration must allow
+    Lease,
 }
 
 /// What it answers.
@@ -54,6 +80,18 @@ pub enum Answer {
         group: String,
         /// It was before it was asked.
         already: bool,
+    },
+    /// Another leads.
+    Transferred {
+        /// Who.
+        to: u8,
+    },
+    /// Its state may be read: everything up to there has been applied.
+    Read {
+        /// The last entry applied.
+        applied_index: u64,
+        /// How long that took.
+        took_us: u64,
     },
     /// What came in between.
     Failed {
@@ -287,6 +325,8 @@ pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &Atomic
     let answered = read_line::<Question>(stream, ASK).and_then(|question| {
         let answer = match question {
             Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),
+            Question::Transfer { to, timeout_ms } => transfer(node, to, Duration::from_millis(timeout_ms)),
+            Question::Read { how, timeout_ms } => read(node, how, Duration::from_millis(timeout_ms)),
             Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop, stream),
         };
         write_line(stream, &answer)
@@ -294,6 +334,45 @@ pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &Atomic
     if let Err(error) = answered {
         debug!(%error, "a question was not answered");
     }
+}
+
+fn transfer(node: &Node, to: u8, timeout: Duration) -> Answer {
+    match node.transfer(to, timeout) {
+        Ok(()) => Answer::Transferred { to },
+        Err(error @ (TransferError::NotVoter | TransferError::NotReady | TransferError::NotElected)) => {
+            Answer::Failed { why: format!("node {to}: {error}") }
+        }
+        Err(error) => Answer::Failed { why: error.to_string() },
+    }
+}
+
+fn read(node: &Node, how: How, timeout: Duration) -> Answer {
+    let how = match how {
+        How::Quorum => HowToRead::Quorum,
+        How::Follower => HowToRead::Follower,
+        How::Lease => HowToRead::Lease,
+    };
+    let begun = Instant::now();
+    let outcome = node.reader().read(how, timeout);
+    let why = match outcome {
+        Some(ReadOutcome::Ready { applied_index }) => {
+            return Answer::Read { applied_index, took_us: begun.elapsed().as_micros() as u64 };
+        }
+        Some(ReadOutcome::Failed(why)) => why.to_string(),
+        Some(ReadOutcome::NotLeader { leader: Some(leader) }) => {
+            format!("this node does not lead, node {leader} does")
+        }
+        Some(ReadOutcome::NotLeader { leader: None }) => {
+            "this node does not lead, and knows nobody who does".to_owned()
+        }
+        Some(ReadOutcome::NotFormed) => "its group is not formed".to_owned(),
+        Some(ReadOutcome::NoLeaseReads) => {
+            "its configuration has no lease_reads_if_clocks_drift_below_ppm".to_owned()
+        }
+        Some(ReadOutcome::Closed) => "the node ends".to_owned(),
+        None => format!("no answer within {} ms", timeout.as_millis()),
+    };
+    Answer::Failed { why }
 }
 
 /// Forms the group, and gives up waiting when the node is to end, or whoever asked has gone.

@@ -4,11 +4,15 @@
 
 mod back_in_office;
 mod fence_beat_vote;
+mod follower_reads;
+mod handed_over;
+mod lease_to_its_end;
 mod let_go_draining;
 mod let_go_returns;
 mod nobody_runs;
 mod old_suffix;
 mod older_candidate;
+mod paused_reader;
 mod refused_vote;
 mod slow_arming;
 mod stands_again;
@@ -42,6 +46,10 @@ pub const ALL: &[Directed] = &[
     Directed { name: "older_candidate", run: older_candidate::run },
     Directed { name: "stands_again", run: stands_again::run },
     Directed { name: "yielding_beat", run: yielding_beat::run },
+    Directed { name: "paused_reader", run: paused_reader::run },
+    Directed { name: "follower_reads", run: follower_reads::run },
+    Directed { name: "handed_over", run: handed_over::run },
+    Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
 ];
 
 /// The one of that name.
