@@ -55,6 +55,16 @@ impl FenceBy {
         FenceBy::Reregister,
     ];
 
+    /// Whether it waits for what is under way, by what is known of the device. Of those that do not, a run without a late byte
+    /// proves nothing.
+    pub fn waits(self, is_software: bool) -> bool {
+        match self {
+            FenceBy::Flags => false,
+            FenceBy::Reset | FenceBy::Window => !is_software,
+            FenceBy::Renew | FenceBy::Deregister | FenceBy::Reregister => true,
+        }
+    }
+
     /// The one that is strict on a device with or without hardware.
     pub fn strict(is_software: bool) -> FenceBy {
         if is_software { FenceBy::Renew } else { FenceBy::Reset }
