@@ -728,14 +728,16 @@ impl<M: Memory> Replica<M> {
         let anchor = *self.acceptor.walker().anchor();
         let lead = self.proposer.leadership();
         let mut followers = [None; MAX_NODES + 1];
-        if lead.is_some() {
-            for member in self.configuration.members() {
-                let peer = self.proposer.peer(member.node);
-                followers[member.node.slot()] = Some(FollowerStatus {
+        if let Some(lead) = lead {
+            for node in lead.audience.nodes() {
+                let peer = self.proposer.peer(node);
+                let member = self.configuration.member(node);
+                followers[node.slot()] = Some(FollowerStatus {
                     state: peer.state,
                     matched: peer.matched,
-                    applied: if member.node == self.me.node { self.applied.position } else { peer.applied },
-                    counts: self.proposer.counts(self.now, &self.watches, member),
+                    applied: if node == self.me.node { self.applied.position } else { peer.applied },
+                    counts: member
+                        .is_some_and(|member| self.proposer.counts(self.now, &self.watches, member)),
                 });
             }
         }

@@ -300,6 +300,7 @@ impl Cluster {
         member.alive = true;
         member.incarnation = Incarnation(incarnation);
         member.configuration = Arc::default();
+        member.former = Arc::default();
         member.homes.push((member.incarnation, home.clone()));
         member.home = home;
         member.seen = look(&replica);
@@ -426,6 +427,11 @@ impl Cluster {
                 self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
             }
             self.judge_names();
+            // The host hears of commits after the inputs that made them.
+            if finished && stage != Stage::Inputs {
+                let member = &mut self.members[at(id)];
+                member.former = Arc::clone(&member.configuration);
+            }
             if self.nodes[at(id)].aborted {
                 self.crash(id);
                 return Ok(());

@@ -64,6 +64,8 @@ pub struct Member {
     pub incarnation: Incarnation,
     /// In force there.
     pub configuration: Arc<Configuration>,
+    /// In force there when its host last heard of commits: what it reports now it may have committed by this one.
+    pub former: Arc<Configuration>,
     /// The newest committed configuration names this life.
     pub named: bool,
     /// Its process exists.
@@ -84,6 +86,7 @@ impl Member {
             life: 0,
             incarnation: Incarnation(0),
             configuration: Arc::default(),
+            former: Arc::default(),
             named: false,
             alive: false,
             seen: Seen::default(),

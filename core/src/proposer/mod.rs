@@ -160,11 +160,14 @@ impl Proposer {
         peer.outbound.handle_link_up(link.peer().boot, link.numbers());
         peer.outbox.say_again();
         peer.line = None;
-        // What was behind was a life that is gone.
-        if peer.state == FollowerState::Behind && peer.life != link.peer().incarnation {
-            peer.turn(FollowerState::Down);
+        if peer.life != link.peer().incarnation {
+            // What was asked, and what was behind, was a life that is gone.
+            peer.life = link.peer().incarnation;
+            peer.ask_nothing();
+            if peer.state == FollowerState::Behind {
+                peer.turn(FollowerState::Down);
+            }
         }
-        peer.life = link.peer().incarnation;
     }
 
     pub(crate) fn handle_link_down(&mut self, now: Instant, node: NodeId) {

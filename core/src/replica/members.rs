@@ -77,6 +77,10 @@ impl<M: Memory> Replica<M> {
             return Err(ChangeError::NotLeader { leader: self.leader() });
         };
         let term = lead.term;
+        // A leader that took itself out leaves all else to its successor.
+        if !self.configuration.names(self.me.node, self.me.incarnation) {
+            return Err(ChangeError::Busy);
+        }
         let connected = match node == self.me.node {
             true => Some(self.me.incarnation),
             false => self.links[node].is_up().then(|| self.links[node].peer().incarnation),

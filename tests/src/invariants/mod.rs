@@ -196,6 +196,8 @@ impl Watch {
             Event::Elected { term } => {
                 self.leaders.elected(member, term)?;
                 self.room.elected(member, term, self.ring_len);
+                // Its own promise may be of this very step.
+                self.incarnations.after_step(member);
                 self.incarnations.elected(member, term)?;
                 let compared = self.prefixes.compared(member);
                 self.completeness.elected(member, term, compared, &self.history, self.ring_len)

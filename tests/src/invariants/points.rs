@@ -1,7 +1,7 @@
 //! Invariant 5: `applied <= anchor <= commit <= matched by a majority`, and nothing is applied that is not valid. What is
 //! applied cannot be taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringleader_core::entry;
 use ringleader_core::types::{Incarnation, Index, NodeId, Position};
@@ -114,12 +114,16 @@ pub fn held_by_majority(
     ring_len: u64,
 ) -> Result<(), Violation> {
     let offset = entry::offset(ring_len, entry.position);
-    let all = voters(&member.configuration);
-    let holds = |(id, life): &(NodeId, Incarnation)| {
-        home_of(members, *id, *life).is_some_and(|home| same(&home.log, offset, area, offset, entry.slot))
+    let held = |all: &BTreeSet<(NodeId, Incarnation)>| -> Vec<u8> {
+        let holds = |(id, life): &&(NodeId, Incarnation)| {
+            home_of(members, *id, *life).is_some_and(|home| same(&home.log, offset, area, offset, entry.slot))
+        };
+        all.iter().filter(holds).map(|(id, _)| id.0).collect()
     };
-    let held: Vec<u8> = all.iter().filter(|one| holds(one)).map(|(id, _)| id.0).collect();
-    if held.len() * 2 <= all.len() {
+    let all = voters(&member.configuration);
+    let fits = |all: &BTreeSet<(NodeId, Incarnation)>| held(all).len() * 2 > all.len();
+    if !fits(&all) && !fits(&voters(&member.former)) {
+        let held = held(&all);
         return Err(Violation::new(
             5,
             format!(
