@@ -247,8 +247,6 @@ machines! {
         FoundRemoved,
         /// removed: by the block of another node
         ReadRemoved,
-        /// removed -> a member again
-        MemberAgain,
         /// too many voters are other lives than the configuration names
         MajorityLost,
         /// a new group is made of what a survivor holds

@@ -140,6 +140,8 @@ pub enum ChangeError {
     NotConnected,
     /// The node that is connected is another life of the member: readmit it.
     LostMemory,
+    /// The life that is connected was taken out before: it has to start anew, without its memory.
+    RemovedLife,
     /// The member has not lost its memory: the life that is connected is the one that is meant.
     SameLife,
     /// The learner is not in window, or behind by more than one window.

@@ -23,7 +23,7 @@ pub(crate) struct Roster {
     walked_entry: Option<ConfigEntry>,
     /// Entries up to this term are of the group whose survivor this one was made of: their configurations say nothing.
     floor: Term,
-    /// The last life of each node that a committed configuration took out.
+    /// The last life of each node that a configuration took out; for good once the anchor's does not name it.
     removed: Table<Incarnation>,
 }
 
@@ -47,6 +47,11 @@ impl Roster {
         self.walked_entry = None;
     }
 
+    /// That life of a node is being taken out.
+    pub(crate) fn remove(&mut self, node: NodeId, life: Incarnation) {
+        self.removed[node] = life;
+    }
+
     /// The configuration at the anchor.
     pub(crate) fn anchored(&self) -> &Configuration {
         &self.anchored
@@ -60,7 +65,7 @@ impl Roster {
         }
     }
 
-    /// Whether that life of that node was a member, and is none any more for certain.
+    /// Whether that life of that node was a member, and is none any more for certain: no life comes back.
     pub(crate) fn is_removed(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.removed[node] == incarnation && !self.anchored.names(node, incarnation)
     }

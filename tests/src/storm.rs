@@ -190,6 +190,13 @@ impl Storm {
                 lost.map(steps).unwrap_or_default()
             }
         };
+        if let [Change::Add { node, .. }] = changes[..]
+            && cluster.member(node).seen.removed
+        {
+            // Who was taken out stays out, in that life.
+            cluster.crash(node);
+            cluster.start(node);
+        }
         cluster.wishes.extend(changes.into_iter().map(|change| (change, 0)));
     }
 

@@ -29,6 +29,8 @@ pub struct Seen {
     pub formed: bool,
     /// That group.
     pub group: u128,
+    /// It knows that it is no member any more.
+    pub removed: bool,
     /// It leads.
     pub leads: bool,
     /// It asks for votes.
@@ -127,6 +129,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
     Seen {
         formed: status.group != 0,
         group: status.group,
+        removed: status.removed,
         leads: status.role == Role::Leader,
         stands: status.role == Role::Candidate,
         promise: status.promise,

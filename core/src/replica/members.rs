@@ -85,10 +85,16 @@ impl<M: Memory> Replica<M> {
             true => Some(self.me.incarnation),
             false => self.links[node].is_up().then(|| self.links[node].peer().incarnation),
         };
+        // Who was taken out stays out: a log that is behind could not tell which came last.
+        let again = |life| self.acceptor.roster().is_removed(node, life);
+        if matches!(change, Change::Add { .. }) && connected.is_some_and(again) {
+            return Err(ChangeError::RemovedLife);
+        }
         let at = (lead.end.index, term);
         let mut next = self.configuration.changed(change, connected, at)?;
         if matches!(change, Change::Promote { .. }) {
-            self.proposer.has_caught_up(&work!(self), node)?;
+            let caught_up = self.proposer.has_caught_up(&work!(self), node);
+            caught_up.inspect_err(|_| mark(mark::Member::RefusedBehind))?;
         }
         let alive = next.members().filter(|member| self.proposer.would_count(self.now, &self.watches, member)).count();
         if alive < majority(next.voters()) && !matches!(change, Change::Add { .. }) {
@@ -102,6 +108,10 @@ impl<M: Memory> Replica<M> {
         let staged = self.proposer.stage(&work!(self), Kind::CONFIG, &payload[..len]);
         let Ok(end) = staged else { return Err(ChangeError::Full) };
         next.index = end.index;
+        let former = self.configuration.member(node).map(|member| member.incarnation);
+        if let Some(former) = former.filter(|former| !next.names(node, *former)) {
+            self.acceptor.handle_removing(node, former);
+        }
         if !planted::is(Bug::ConfigWhenCommitted) {
             self.put_configuration(next);
         }
@@ -156,21 +166,14 @@ impl<M: Memory> Replica<M> {
 
     // Removed.
 
-    /// Whether the own log, or what it says now, makes this node a member or none.
+    /// Whether the own log has taken this node out.
     fn judge_removal(&mut self) {
         let (me, life) = (self.me.node, self.me.incarnation);
         let roster = self.acceptor.roster();
-        match self.removed {
-            None if roster.is_removed(me, life) => {
-                mark(mark::Member::FoundRemoved);
-                let index = roster.anchored().index;
-                self.take_out(index);
-            }
-            Some(index) if self.configuration.names(me, life) && self.configuration.index > index => {
-                mark(mark::Member::MemberAgain);
-                self.removed = None;
-            }
-            _ => {}
+        if self.removed.is_none() && roster.is_removed(me, life) {
+            mark(mark::Member::FoundRemoved);
+            let index = roster.anchored().index;
+            self.take_out(index);
         }
     }
 
