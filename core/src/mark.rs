@@ -215,6 +215,8 @@ machines! {
     Member "membership" {
         /// a fresh node is told that it is a member
         Joined,
+        /// a node that was never heard of asks something, and is connected to
+        MetStranger,
         /// a learner is added
         Added,
         /// a learner is promoted

@@ -410,6 +410,9 @@ impl<M: Memory> Replica<M> {
         for slot in 1..=MAX_NODES {
             let node = NodeId(slot as u8);
             if !self.links[node].is_up() {
+                if !self.peers[node] {
+                    self.meet_stranger(node);
+                }
                 continue;
             }
             let peer = self.links[node].peer();

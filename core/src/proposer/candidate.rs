@@ -191,6 +191,9 @@ impl Proposer {
         if !self.may_stand(on) {
             return self.end_campaign(on, mark::Candidate::NoVoter);
         }
+        if !self.votes(on) {
+            mark(mark::Member::StandsRemoved);
+        }
         let last = answer.last;
         self.turn(Election::Votes { term, deadline, last }, mark::Candidate::AsksAll);
         for member in on.configuration.members() {
@@ -286,13 +289,9 @@ impl Proposer {
             }
             None => {
                 let anchored = on.acceptor.roster().anchored();
-                let before = anchored.is_voter(self.me.node)
+                anchored.is_voter(self.me.node)
                     && anchored.names(self.me.node, self.me.incarnation)
-                    && on.configuration.voters() > 0;
-                if before {
-                    mark(mark::Member::StandsRemoved);
-                }
-                before
+                    && on.configuration.voters() > 0
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::{Replica, Role, Ticket};
 use crate::entry::{Kind, slot_len};
 use crate::event::Event;
-use crate::layout::{Line, control};
+use crate::layout::{Line, RequestLine, control, request_kind, request_of};
 use crate::mark::{self, mark};
 use crate::mem::Memory;
 use crate::membership::{Change, ChangeError, Configuration, Member, Readmit, Role as MemberRole};
@@ -62,6 +62,18 @@ impl<M: Memory> Replica<M> {
     pub fn connect_to(&mut self, node: NodeId) {
         if node.is_valid() && node != self.me.node {
             self.peers[node] = true;
+        }
+    }
+
+    /// A node that this one has never heard of asks something of it: a member that came later, of whom this log does not tell
+    /// yet. It is connected to, so that it can be answered; its header says whether it belongs here.
+    pub(super) fn meet_stranger(&mut self, node: NodeId) {
+        let at = request_of(node);
+        let Some(line) = self.requests[node].look::<RequestLine, _>(&self.areas.control, at) else { return };
+        let meant = line.to_boot == self.me.boot.0 && line.to_incarnation == self.me.incarnation.0;
+        if meant && (self.configuration.is_formed() || line.kind == request_kind::FORMED) {
+            mark(mark::Member::MetStranger);
+            self.connect_to(node);
         }
     }
 

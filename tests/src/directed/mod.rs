@@ -3,9 +3,12 @@
 //! One file each. They share the words of `story`; after the story all faults stop, and the group must get well.
 
 mod back_in_office;
+mod change_before_no_op;
 mod fence_beat_vote;
+mod grow_and_shrink;
 mod let_go_draining;
 mod let_go_returns;
+mod lost_memory;
 mod nobody_runs;
 mod old_suffix;
 mod older_candidate;
@@ -42,6 +45,9 @@ pub const ALL: &[Directed] = &[
     Directed { name: "older_candidate", run: older_candidate::run },
     Directed { name: "stands_again", run: stands_again::run },
     Directed { name: "yielding_beat", run: yielding_beat::run },
+    Directed { name: "change_before_no_op", run: change_before_no_op::run },
+    Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
+    Directed { name: "lost_memory", run: lost_memory::run },
 ];
 
 /// The one of that name.
