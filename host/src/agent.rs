@@ -12,8 +12,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use ringleader_core::event::Event;
 use ringleader_core::mem::Memory;
+use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::proposer::Role as CoreRole;
-use ringleader_core::replica::{ProposeError, Replica};
+use ringleader_core::replica::{ProposeError, Replica, Ticket};
 use ringleader_core::types::{Epoch, Instant, NodeId};
 use ringleader_core::verb::{Class, Completion, RequestId, Status as VerbStatus};
 use tracing::{debug, error, info, trace, warn};
@@ -27,6 +28,7 @@ use crate::fabric::Fabric;
 use crate::idle::{Idle, Idler};
 use crate::lanes::{Lanes, Refusal};
 use crate::measure::Measuring;
+use crate::members::Members;
 use crate::shared::Shared;
 use crate::status::{FollowerState, FollowerWords, Role, Words};
 use zerocopy::FromZeros;
@@ -160,11 +162,30 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             match self.commands.try_recv() {
                 Ok(Command::Lane(end)) => self.lanes.add(end),
                 Ok(Command::Form { group, reply }) => self.form(group, &reply),
+                Ok(Command::Change { change, reply }) => self.change(&change, &reply),
+                Ok(Command::Members { reply }) => {
+                    let _ = reply.send(Members::of(&self.replica));
+                }
+                Ok(Command::Readmit(readmit)) => self.replica.set_readmit(readmit),
+                Ok(Command::NewGroup { group, reply }) => {
+                    let made = match group {
+                        Some(group) => self.replica.force_new_group(clock::now(), group),
+                        None => self.replica.may_recover(),
+                    };
+                    let _ = reply.send(made);
+                }
                 Ok(Command::Measure { samples, size, reply }) => self.start_measuring(samples, size, reply),
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
         }
+    }
+
+    fn change(&mut self, change: &Change, reply: &Sender<Result<Ticket, ChangeError>>) {
+        if let Change::Add { node, .. } = *change {
+            self.replica.connect_to(node);
+        }
+        let _ = reply.send(self.replica.change(clock::now(), change));
     }
 
     fn form(&mut self, group: u128, reply: &Sender<Result<(), FormError>>) {
@@ -239,7 +260,23 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             }
             Event::Stuck { position } => warn!(%position, "the log cannot be applied any further"),
             Event::Behind { node } => warn!(%node, "a follower fell below the ring and stays behind"),
-            Event::Forgetful { node } => warn!(%node, "a node came back without its memory and is kept out"),
+            Event::Forgetful { node } => {
+                warn!(%node, "a member came back without its memory and is kept out: ringleader member readmit")
+            }
+            Event::Members { index } => {
+                let configuration = self.replica.configuration();
+                info!(%index, voters = configuration.voters(), members = configuration.members().count(), "members");
+            }
+            Event::Removed { index } => warn!(%index, "this node was removed from its group"),
+            Event::MajorityLost { lost, voters } => error!(
+                lost,
+                voters,
+                "too many voters came back without their memory: the group has stopped for good: ringleader recover"
+            ),
+            Event::NewGroup { group } => {
+                warn!(group = format_args!("{group:032x}"), "a new group was made of this node");
+                self.fabric.handle_formed(group);
+            }
             other => debug!(event = ?other),
         }
         self.events.push(TimedEvent { at_ns: now.0, event });
@@ -291,6 +328,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         words.applied_index = status.applied.index.0;
         words.applied_position = status.applied.position.0;
         words.end_position = status.end.position.0;
+        words.removed = u64::from(status.removed);
+        words.voters = self.replica.configuration().voters() as u64;
+        words.lost = status.lost as u64;
         words.form_refusals = self.form_refusals;
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);

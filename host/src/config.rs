@@ -20,7 +20,7 @@ use toml::Spanned;
 
 use crate::exchange::{self, GroupName, Identity, Key, Timeouts};
 use crate::profile::Profile;
-use crate::{Idle, Options, Quorum};
+use crate::{Idle, Options, Quorum, Readmit};
 use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
@@ -48,6 +48,8 @@ pub struct Config {
     pub ring_len: u64,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What the node does, as leader, about members that lost their memory.
+    pub readmit: Readmit,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
     /// The processor of the agent's thread.
@@ -155,6 +157,7 @@ impl Config {
         options.ring_len = self.ring_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
+        options.readmit = self.readmit;
         options.idle = self.idle;
         options.pin = self.pin;
         options.notify = self.notify;
@@ -268,6 +271,7 @@ impl Source<'_> {
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
+            readmit: raw.readmit.map_or(Readmit::Ask, Into::into),
             idle: raw.idle.map_or(Idle::default(), Into::into),
             pin: raw.pin.map(usize::from),
             notify: raw.notify.map(Spanned::into_inner).unwrap_or_default(),

@@ -85,6 +85,7 @@ mod lane;
 mod lanes;
 mod len;
 mod measure;
+pub mod members;
 mod memory;
 mod node;
 mod options;
@@ -103,6 +104,7 @@ pub use events::TimedEvent;
 pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
 pub use measure::Measurement;
+pub use members::{ChangeMembersError, Change, Members, Readmit};
 pub use node::Node;
 #[cfg(feature = "verbs")]
 pub use options::VerbsOptions;

@@ -168,6 +168,11 @@ impl Node {
         answer.recv().map_err(|_| MeasureError::Closed)?
     }
 
+    /// Asks something of the agent; an error when it has ended.
+    pub(crate) fn send(&self, command: Command) -> Result<(), ()> {
+        self.commands.send(command).map_err(|_| ())
+    }
+
     /// What it was opened with.
     pub fn options(&self) -> &Options {
         &self.options
@@ -288,8 +293,9 @@ impl<S: StateMachine> Outfit<S> {
     ) -> Result<Parts<Mapped, F, S>, OpenError> {
         let node = self.core.node;
         let [control, log, staging] = areas.map(Area::new);
-        let replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
+        let mut replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
             .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
+        replica.set_readmit(options.readmit);
         Ok(Parts {
             node,
             members: options.members.len(),
@@ -326,7 +332,7 @@ fn start<F: Fabric + Send + 'static, S: StateMachine>(
 }
 
 /// A random word that is not 0.
-fn random_word() -> io::Result<u64> {
+pub(crate) fn random_word() -> io::Result<u64> {
     let mut source = File::open("/dev/urandom")?;
     loop {
         let mut bytes = [0; 8];

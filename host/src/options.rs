@@ -10,6 +10,7 @@ use ringleader_core::types::{MAX_NODES, NodeId};
 use crate::config::Notify;
 use crate::errors::OpenError;
 use crate::idle::Idle;
+use crate::members::Readmit;
 use crate::memory;
 
 /// What carries a node's verbs to the others.
@@ -51,7 +52,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// This node, 1..=15.
     pub node: u8,
-    /// All nodes of the group, this one included; the same on all nodes.
+    /// The nodes that form the group, and this one, which may come later; who is in it in the end, [`Node::members`](crate::Node::members)
+    /// tells.
     pub members: Vec<u8>,
     /// Bytes of the ring, a power of two, at least 512 KiB; the same on all nodes. An entry, with its 32 bytes of header
     /// and 8 of tail, may have an eighth of it.
@@ -60,6 +62,8 @@ pub struct Options {
     pub timing: Timing,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What this node does, as leader, about members that lost their memory.
+    pub readmit: Readmit,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
     /// How it learns that a peer has written: it looks, or is woken and may sleep as long as it has nothing to do. That takes
@@ -85,6 +89,7 @@ impl Options {
             ring_len: Options::RING_LEN,
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
+            readmit: Readmit::Ask,
             idle: Idle::default(),
             notify: Notify::Poll,
             pin: None,

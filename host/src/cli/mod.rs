@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod key;
 mod log;
+mod member;
 mod node;
 mod run;
 
@@ -49,6 +50,8 @@ enum Command {
     Run(run::Args),
     Form(control::FormArgs),
     Status(control::StatusArgs),
+    Member(member::MemberArgs),
+    Recover(member::RecoverArgs),
     Key(key::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -89,6 +92,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Form(args) => control::form(&args),
         Command::Status(args) => control::status(&args),
+        Command::Member(args) => member::member(&args),
+        Command::Recover(args) => member::recover(&args),
         Command::Key(args) => key::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Bench(args) => bench::main(&args),
