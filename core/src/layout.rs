@@ -607,8 +607,14 @@ mod tests {
         };
         let mut address = [0; MAX_ADDRESS_LEN];
         address[..9].copy_from_slice(b"somewhere");
-        block.members[1] =
-            MemberRecord { incarnation: 6, node: 7, role: 2, address_len: 9, address, ..MemberRecord::default() };
+        block.members[1] = MemberRecord {
+            incarnation: 6,
+            node: 7,
+            role: 2,
+            address_len: 9,
+            address,
+            ..MemberRecord::default()
+        };
         let mut words = [0; 7 + 16];
         words[..5].copy_from_slice(&[1, 2, 3, 4, 5]);
         words[15..19].copy_from_slice(&[

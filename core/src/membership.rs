@@ -438,7 +438,10 @@ mod tests {
         assert_eq!(len, 8 + 4 * 64);
         let of = |bytes: &[u8]| Configuration::from_payload(next.group, AT.0, AT.1, bytes);
         assert_eq!(of(&bytes[..len]).as_ref(), Some(&next));
-        assert_eq!(next.member(NodeId(4)).map(|member| member.address.as_bytes()), Some(&b"10.0.0.4:7400"[..]));
+        assert_eq!(
+            next.member(NodeId(4)).map(|member| member.address.as_bytes()),
+            Some(&b"10.0.0.4:7400"[..])
+        );
         assert_eq!(of(&bytes[..len - 1]), None);
         assert_eq!(of(&bytes[..len - 64]), None);
         assert_eq!(of(&[]), None);
@@ -466,7 +469,9 @@ mod tests {
                     ];
                     for life in [100 + u64::from(node.0), 200] {
                         for change in &changes {
-                            let Ok(next) = before.changed(change, Some(Incarnation(life)), AT) else { continue };
+                            let Ok(next) = before.changed(change, Some(Incarnation(life)), AT) else {
+                                continue;
+                            };
                             assert!(voters(before).symmetric_difference(&voters(&next)).count() <= 1);
                             assert_eq!(next.voters(), voters(&next).len());
                             if !grown.contains(&next) {

@@ -446,7 +446,8 @@ impl<M: Memory> Replica<M> {
         }
         self.acceptor.handle_end(node, line);
         if forming {
-            let formed = self.configuration.is_formed().then_some((self.configuration.group, self.formed_hash));
+            let formed =
+                self.configuration.is_formed().then_some((self.configuration.group, self.formed_hash));
             let (reply, configuration) = self.forming.handle_line(node, line, formed, &self.links);
             if let Some(configuration) = configuration {
                 self.put_in_force(configuration);
@@ -455,24 +456,6 @@ impl<M: Memory> Replica<M> {
                 self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
             }
         }
-    }
-
-    /// Whether votes and accesses of the life that is connected are judged. Who is a member of this node's configuration is
-    /// heard, and who is none *yet*, too: a log that is behind does not know of it, and its vote may be needed. Who was
-    /// taken out for certain is armed, and otherwise ignored.
-    fn hears(&mut self, node: NodeId, kind: u8) -> bool {
-        let peer = self.links[node].peer();
-        if self.configuration.names(node, peer.incarnation) {
-            return true;
-        }
-        if !self.configuration.is_formed() || self.acceptor.roster().is_removed(node, peer.incarnation) {
-            return false;
-        }
-        if peer.group == 0 && kind != request_kind::NONE {
-            // It belonged to no group when its header was read: look again.
-            self.fail_link(node);
-        }
-        peer.group == self.configuration.group
     }
 
     // Forming.
@@ -540,30 +523,6 @@ impl<M: Memory> Replica<M> {
         self.show_block();
         self.write_header();
         self.events.push(Event::Formed { group });
-    }
-
-    /// A formed node tells a member that is only locked.
-    fn tell_locked(&mut self) {
-        for member in self.configuration.members() {
-            let node = member.node;
-            if node == self.me.node
-                || self.proposer.peer(node).formed
-                || !self.links[node].is_up()
-                || self.links[node].peer().incarnation != member.incarnation
-            {
-                continue;
-            }
-            let peer = self.proposer.peer_mut(node);
-            let told = peer.is_asking_form() && peer.answer().is_some_and(|(answer, _)| answer.is_granted());
-            if told {
-                peer.ask_nothing();
-                peer.formed = true;
-                self.links[node].handle_formed(self.configuration.group);
-            } else {
-                let group = self.configuration.group;
-                self.proposer.tell_formed(self.now, node, group, self.formed_hash);
-            }
-        }
     }
 
     // Housekeeping.

@@ -193,8 +193,8 @@ impl Walker {
                 self.at_end = true;
                 break;
             };
-            let config = (valid.kind == Kind::CONFIG)
-                .then_some(ConfigEntry { before: self.cursor, next: valid.next });
+            let config =
+                (valid.kind == Kind::CONFIG).then_some(ConfigEntry { before: self.cursor, next: valid.next });
             self.walked = config.or(self.walked);
             self.cursor = valid.next;
             self.at_end = false;

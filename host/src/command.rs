@@ -6,9 +6,9 @@ use ringleader_core::membership::{Change, ChangeError, Readmit};
 use ringleader_core::replica::{RecoverError, Ticket};
 
 use crate::errors::{FormError, MeasureError};
-use crate::members::Members;
 use crate::lane::AgentEnd;
 use crate::measure::Measurement;
+use crate::members::Members;
 
 /// One request.
 #[derive(Debug)]

@@ -104,7 +104,7 @@ pub use events::TimedEvent;
 pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
 pub use measure::Measurement;
-pub use members::{ChangeMembersError, Change, Members, Readmit};
+pub use members::{Change, ChangeMembersError, Members, Readmit};
 pub use node::Node;
 #[cfg(feature = "verbs")]
 pub use options::VerbsOptions;

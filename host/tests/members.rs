@@ -39,7 +39,10 @@ fn member_of_leader(place: &Place, nodes: &[Running], words: &[&str]) {
 
 fn roles(place: &Place, node: u8) -> Vec<(u64, String)> {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ringleader"));
-    command.args(["member", "list", "--json", "--config"]).arg(place.config()).args(["--node", &node.to_string()]);
+    command
+        .args(["member", "list", "--json", "--config"])
+        .arg(place.config())
+        .args(["--node", &node.to_string()]);
     let Output { status, stdout, .. } = command.output().expect("runs");
     if !status.success() {
         return Vec::new();
@@ -78,7 +81,12 @@ fn all_equal(nodes: &[Running]) {
             let first = nodes[0].applied();
             !first.is_empty() && nodes.iter().all(|node| node.applied() == first)
         },
-        || nodes.iter().map(|node| format!("{}: {} bytes\n{}\n", node.node, node.applied().len(), node.said())).collect(),
+        || {
+            nodes
+                .iter()
+                .map(|node| format!("{}: {} bytes\n{}\n", node.node, node.applied().len(), node.said()))
+                .collect()
+        },
     );
 }
 
@@ -97,9 +105,13 @@ fn a_group_grows_loses_its_leader_and_takes_back_who_lost_its_memory() {
     let leader = nodes[place.leader(&nodes)].node;
     let (status, said) = member(&place, leader, &["promote", "4", "--timeout", "1"]);
     assert_eq!((status, said.trim()), (Some(1), "ringleader: it is no member"));
-    let follower = nodes.iter().map(|node| node.node).find(|node| *node != leader && *node != 4).expect("one");
+    let follower =
+        nodes.iter().map(|node| node.node).find(|node| *node != leader && *node != 4).expect("one");
     let (status, said) = member(&place, follower, &["add", "4"]);
-    assert_eq!((status, said.trim()), (Some(1), format!("ringleader: node {leader} leads: ask that one").as_str()));
+    assert_eq!(
+        (status, said.trim()),
+        (Some(1), format!("ringleader: node {leader} leads: ask that one").as_str())
+    );
     member_of_leader(&place, &nodes, &["add", "4"]);
     assert_eq!(roles(&place, leader).last(), Some(&(4, "learner".to_owned())));
     flow(&place, &mut nodes, 50);

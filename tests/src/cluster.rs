@@ -487,8 +487,7 @@ impl Cluster {
 
     /// An operator asks a leader for a change of the members, until it is made or has been refused too often.
     fn grant_wish(&mut self, id: NodeId, now: Instant) {
-        let (Some((wish, tries)), Some(replica)) =
-            (self.wishes.pop_front(), &mut self.nodes[at(id)].replica)
+        let (Some((wish, tries)), Some(replica)) = (self.wishes.pop_front(), &mut self.nodes[at(id)].replica)
         else {
             return;
         };

@@ -78,13 +78,8 @@ const LATER: [Fault; 4] =
     [Fault::CrashKeepingMemory, Fault::CrashLeaderKeepingMemory, Fault::Zombie, Fault::StallApplication];
 
 /// Those that change who is a member.
-const MEMBERS: [Fault; 5] = [
-    Fault::AddMember,
-    Fault::PromoteMember,
-    Fault::RemoveMember,
-    Fault::RemoveLeader,
-    Fault::ReadmitMember,
-];
+const MEMBERS: [Fault; 5] =
+    [Fault::AddMember, Fault::PromoteMember, Fault::RemoveMember, Fault::RemoveLeader, Fault::ReadmitMember];
 
 /// Which nodes may die while others are far behind: there are no snapshots yet, and a group that hangs on one log alone may
 /// never get well.

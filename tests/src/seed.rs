@@ -84,7 +84,9 @@ impl Scheme {
     /// The command that replays a seed of it.
     pub fn replay(&self, seed: u64) -> String {
         let nodes = match self {
-            Scheme::Swarm { nodes } | Scheme::Members { nodes } | Scheme::Base { nodes } => format!(" --nodes {nodes}"),
+            Scheme::Swarm { nodes } | Scheme::Members { nodes } | Scheme::Base { nodes } => {
+                format!(" --nodes {nodes}")
+            }
             Scheme::Directed(_) => String::new(),
         };
         format!(

@@ -263,9 +263,7 @@ pub(crate) fn can_lose(cluster: &Cluster, id: NodeId) -> bool {
         let left = || voters.iter().filter(|voter| voter.0 != id && here(voter)).map(|(id, _)| *id);
         let fits = match cluster.plan.losses {
             Losses::NoneLags => left().all(|other| !lags(cluster, other)),
-            Losses::MajorityFits => {
-                left().filter(|other| !lags(cluster, *other)).count() > voters.len() / 2
-            }
+            Losses::MajorityFits => left().filter(|other| !lags(cluster, *other)).count() > voters.len() / 2,
             Losses::Any => true,
         };
         gone < (voters.len() - 1) / 2 && fits

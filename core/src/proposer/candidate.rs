@@ -45,7 +45,11 @@ impl Proposer {
     pub(crate) fn campaign_tick<M: Memory>(&mut self, on: &mut Work<M>) {
         match self.election {
             Election::Idle => {
-                if self.role == Role::Follower && self.may_stand(on) && on.acceptor.is_quiet() && on.now >= self.rest_until {
+                if self.role == Role::Follower
+                    && self.may_stand(on)
+                    && on.acceptor.is_quiet()
+                    && on.now >= self.rest_until
+                {
                     self.turn(Election::Looking { since: on.now }, mark::Candidate::Looks);
                     self.look(on);
                 }
@@ -271,8 +275,7 @@ impl Proposer {
 
     /// Whether the own vote counts.
     fn votes<M: Memory>(&self, on: &Work<M>) -> bool {
-        on.configuration.is_voter(self.me.node)
-            && on.configuration.names(self.me.node, self.me.incarnation)
+        on.configuration.is_voter(self.me.node) && on.configuration.names(self.me.node, self.me.incarnation)
     }
 
     /// Whether this node may ask for votes: as a voter, or as one that was a voter before an entry, not known committed, took it
@@ -284,9 +287,7 @@ impl Proposer {
         }
         match on.configuration.member(self.me.node) {
             Some(_) if self.votes(on) => true,
-            Some(member) => {
-                member.incarnation == self.me.incarnation && planted::is(Bug::LearnerCampaigns)
-            }
+            Some(member) => member.incarnation == self.me.incarnation && planted::is(Bug::LearnerCampaigns),
             None => {
                 let anchored = on.acceptor.roster().anchored();
                 anchored.is_voter(self.me.node)

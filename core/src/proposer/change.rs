@@ -127,11 +127,8 @@ impl Proposer {
             return;
         }
         let since = *self.lead.told_since.get_or_insert(on.now);
-        let all = self
-            .lead
-            .audience
-            .nodes()
-            .all(|node| !self.peers[node].is_in_window() || self.is_told(node));
+        let all =
+            self.lead.audience.nodes().all(|node| !self.peers[node].is_in_window() || self.is_told(node));
         if all || self.is_late(on, since) {
             // Where leadership can be transferred the best follower takes over here; without that the followers find
             // yielding beats, which bind nobody, and elect one of them.

@@ -108,7 +108,10 @@ impl<M: Memory> Replica<M> {
             let caught_up = self.proposer.has_caught_up(&work!(self), node);
             caught_up.inspect_err(|_| mark(mark::Member::RefusedBehind))?;
         }
-        let alive = next.members().filter(|member| self.proposer.would_count(self.now, &self.watches, member)).count();
+        let alive = next
+            .members()
+            .filter(|member| self.proposer.would_count(self.now, &self.watches, member))
+            .count();
         if alive < majority(next.voters()) && !matches!(change, Change::Add { .. }) {
             return Err(ChangeError::WouldStop { alive, voters: next.voters() });
         }
@@ -174,6 +177,51 @@ impl<M: Memory> Replica<M> {
         self.block.anchor_index = self.acceptor.roster().anchored().index.0;
         self.block_version = self.block_version.wrapping_add(2);
         self.block.write(&self.areas.control, control::CONFIG, self.block_version);
+    }
+
+    // Who is heard, and who is told.
+
+    /// Whether votes and accesses of the life that is connected are judged. Who is a member of this node's configuration is
+    /// heard, and who is none *yet*, too: a log that is behind does not know of it, and its vote may be needed. Who was
+    /// taken out for certain is armed, and otherwise ignored.
+    pub(super) fn hears(&mut self, node: NodeId, kind: u8) -> bool {
+        let peer = self.links[node].peer();
+        if self.configuration.names(node, peer.incarnation) {
+            return true;
+        }
+        if !self.configuration.is_formed() || self.acceptor.roster().is_removed(node, peer.incarnation) {
+            return false;
+        }
+        let same = peer.group == self.configuration.group;
+        if !same && kind != request_kind::NONE {
+            // It belonged to no group when its header was read, or to another: look again.
+            self.fail_link(node);
+        }
+        same
+    }
+
+    /// A formed node tells a member that is only locked.
+    pub(super) fn tell_locked(&mut self) {
+        for member in self.configuration.members() {
+            let node = member.node;
+            if node == self.me.node
+                || self.proposer.peer(node).formed
+                || !self.links[node].is_up()
+                || self.links[node].peer().incarnation != member.incarnation
+            {
+                continue;
+            }
+            let peer = self.proposer.peer_mut(node);
+            let told = peer.is_asking_form() && peer.answer().is_some_and(|(answer, _)| answer.is_granted());
+            if told {
+                peer.ask_nothing();
+                peer.formed = true;
+                self.links[node].handle_formed(self.configuration.group);
+            } else {
+                let group = self.configuration.group;
+                self.proposer.tell_formed(self.now, node, group, self.formed_hash);
+            }
+        }
     }
 
     // Removed.
@@ -264,7 +312,8 @@ impl<M: Memory> Replica<M> {
                     _ => other && self.readmit == Readmit::Auto,
                 }
         };
-        let wanted: heapless::Vec<Member, MAX_NODES> = self.configuration.members().filter(mends).copied().collect();
+        let wanted: heapless::Vec<Member, MAX_NODES> =
+            self.configuration.members().filter(mends).copied().collect();
         for member in wanted {
             let node = member.node;
             let other = self.links[node].peer().incarnation != member.incarnation;
@@ -325,7 +374,8 @@ impl<M: Memory> Replica<M> {
                 && (member.node == self.me.node && member.incarnation == self.me.incarnation
                     || same && moved.is_some_and(|at| self.now.since(at) < self.timing.alive_within_ns))
         };
-        let (alive, voters) = (self.configuration.members().filter(runs).count(), self.configuration.voters());
+        let (alive, voters) =
+            (self.configuration.members().filter(runs).count(), self.configuration.voters());
         if voters > 0 && alive >= majority(voters) {
             return Err(RecoverError::MajorityAlive { alive, voters });
         }

@@ -156,7 +156,8 @@ mod tests {
     fn judged(change: impl FnOnce(&mut All)) -> Result<(), String> {
         let mut config = ConfigBlock { group_low: 3, group_high: 4, ..ConfigBlock::default() };
         for (record, node) in config.members.iter_mut().zip([1, 2, 15]) {
-            *record = MemberRecord { incarnation: u64::from(node) + 5, node, role: 1, ..MemberRecord::default() };
+            *record =
+                MemberRecord { incarnation: u64::from(node) + 5, node, role: 1, ..MemberRecord::default() };
         }
         let header = Header {
             magic: MAGIC,

@@ -328,7 +328,9 @@ fn describe(config: &Config, status: &Status) -> String {
     let NodeStatus { group, .. } = NodeStatus::new("", status);
     let (name, path) = (config.group, config.path.display());
     if status.removed {
-        return format!("node {node} of {name}: was removed from group {group}; to add it again, start it anew");
+        return format!(
+            "node {node} of {name}: was removed from group {group}; to add it again, start it anew"
+        );
     }
     if status.voters == 0 {
         return format!("node {node} of {name}: comes to group {group}, waits for its log");

@@ -20,7 +20,9 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
         let first = story.group()?;
         let newcomer = NodeId(5);
         story.wish(Change::Add { node: newcomer, address: Address::NONE })?;
-        story.until(|cluster| cluster.member(newcomer).belongs() && cluster.member(newcomer).seen.anchor.index.0 > 1)?;
+        story.until(|cluster| {
+            cluster.member(newcomer).belongs() && cluster.member(newcomer).seen.anchor.index.0 > 1
+        })?;
 
         // The promotion gets to the newcomer alone.
         let rest: Vec<NodeId> = story.cluster.founders().filter(|id| *id != first).collect();

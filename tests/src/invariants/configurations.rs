@@ -49,7 +49,13 @@ impl Configurations {
     }
 
     /// A configuration entry got committed.
-    pub fn learn(&mut self, entry: &Committed, at: &LogPoint, area: &SimArea, ring_len: u64) -> Result<(), Violation> {
+    pub fn learn(
+        &mut self,
+        entry: &Committed,
+        at: &LogPoint,
+        area: &SimArea,
+        ring_len: u64,
+    ) -> Result<(), Violation> {
         if entry.kind != Kind::CONFIG {
             return Ok(());
         }

@@ -262,7 +262,12 @@ impl Watch {
     }
 
     /// A leader took a payload, after which it is as `seen`.
-    pub fn proposed(&self, node: NodeId, seen: &Seen, configuration: &Configuration) -> Result<(), Violation> {
+    pub fn proposed(
+        &self,
+        node: NodeId,
+        seen: &Seen,
+        configuration: &Configuration,
+    ) -> Result<(), Violation> {
         let applied = configurations::voters(configuration).into_iter().map(|(id, life)| match id == node {
             true => seen.applied,
             false => self.points.applied_by(id, life),
