@@ -57,7 +57,11 @@ fn changes_are_refused_with_their_reasons() {
     assert!(refused(replica.change(now, &Change::Readmit { node: other }).map(|_| ())));
     replica.change(now, &Change::Remove { node: me }).expect("a leader may go");
     let node = other;
-    assert_eq!(replica.change(now, &Change::Remove { node }), Err(ChangeError::Busy), "it leaves that to others");
+    assert_eq!(
+        replica.change(now, &Change::Remove { node }),
+        Err(ChangeError::Busy),
+        "it leaves that to others"
+    );
     assert_eq!(replica.configuration().voters(), 2, "in force at once");
     let mut removed = false;
     group.until("another leads", |group| {

@@ -51,7 +51,8 @@ pub(crate) struct Agent<M: Memory, F, S> {
     pub(crate) fabric: F,
     pub(crate) node: NodeId,
     /// Nodes of the group, this one included.
-    pub(crate) members: usize,
+    /// Whom its options name: all may be members once there is a group.
+    pub(crate) members: Vec<u8>,
     pub(crate) max_payload: usize,
     /// Boxed: it changes hands around every sample.
     pub(crate) measuring: Option<Box<Measuring>>,
@@ -72,7 +73,8 @@ pub(crate) struct Agent<M: Memory, F, S> {
 /// What an agent is made of.
 pub(crate) struct Parts<M: Memory, F, S> {
     pub(crate) node: NodeId,
-    pub(crate) members: usize,
+    /// Whom its options name: all may be members once there is a group.
+    pub(crate) members: Vec<u8>,
     pub(crate) replica: Replica<M>,
     pub(crate) fabric: F,
     pub(crate) machine: S,
@@ -253,6 +255,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             Event::Formed { group } => {
                 info!(group = format_args!("{group:032x}"), "formed");
                 self.fabric.handle_formed(group);
+                for member in &self.members {
+                    self.replica.connect_to(NodeId(*member));
+                }
             }
             Event::Abort { writer } => {
                 error!(%writer, "a writer could not be fenced in time: the process ends, which is a fence");

@@ -38,8 +38,10 @@ pub struct Config {
     pub group: GroupName,
     /// This node.
     pub node: u8,
-    /// All nodes, in order.
+    /// All nodes that there may be, in order.
     pub members: Vec<u8>,
+    /// Those that form the group; empty: all of them.
+    pub founders: Vec<u8>,
     /// What carries the verbs.
     pub fabric: Fabric,
     /// All durations.
@@ -158,6 +160,7 @@ impl Config {
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
         options.readmit = self.readmit;
+        options.founders.clone_from(&self.founders);
         options.idle = self.idle;
         options.pin = self.pin;
         options.notify = self.notify;
@@ -236,6 +239,7 @@ impl Source<'_> {
         let addresses = self.members(&raw)?;
         let members: Vec<u8> = addresses.keys().copied().collect();
         let node = self.node(&raw, node, &members)?;
+        let founders = self.founders(&raw, &members)?;
         let fabric = match raw.fabric.get_ref() {
             FabricKind::Shm => self.shm(&raw)?,
             FabricKind::Verbs => self.verbs(&raw, node, addresses)?,
@@ -268,6 +272,7 @@ impl Source<'_> {
             group,
             node,
             members,
+            founders,
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
@@ -334,6 +339,23 @@ impl Source<'_> {
             return Err(self.at(&raw.members, "a group has members"));
         }
         Ok(members)
+    }
+
+    /// Those that form the group, each among the members and once.
+    fn founders(&self, raw: &Raw, members: &[u8]) -> Result<Vec<u8>, ConfigError> {
+        let mut founders = Vec::new();
+        for id in raw.founders.iter().flatten() {
+            let founder = u8::try_from(*id.get_ref()).ok().filter(|founder| members.contains(founder));
+            match founder {
+                Some(founder) if !founders.contains(&founder) => founders.push(founder),
+                Some(founder) => return Err(self.at(id, format!("founder {founder} is named twice"))),
+                None => {
+                    let what = format!("founder {} is not among the members {}", id.get_ref(), list(members));
+                    return Err(self.at(id, what));
+                }
+            }
+        }
+        Ok(founders)
     }
 
     fn node(&self, raw: &Raw, given: Option<u8>, members: &[u8]) -> Result<u8, ConfigError> {

@@ -15,8 +15,6 @@ use ringleader_core::mem::{Area, Areas};
 use ringleader_core::options;
 use ringleader_core::proposer::OwnCopy;
 use ringleader_core::replica::Replica;
-#[cfg(feature = "verbs")]
-use ringleader_core::types::MAX_NODES;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use rtrb::Consumer;
 use tracing::{info_span, warn};
@@ -264,7 +262,7 @@ fn open_verbs<S: StateMachine>(
         },
         timeouts: Timeouts::new(&options.timing),
     })?;
-    let peers = (1..=MAX_NODES as u8).map(NodeId).filter(|node| core.peers[node.slot()]).collect();
+    let peers = options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
     let (fabric, areas) = VerbsFabric::create(
         &verbs::Options {
             choice: verbs.choice.clone(),
@@ -298,7 +296,7 @@ impl<S: StateMachine> Outfit<S> {
         replica.set_readmit(options.readmit);
         Ok(Parts {
             node,
-            members: options.members.len(),
+            members: options.members.clone(),
             replica,
             fabric,
             machine: self.machine,

@@ -3,18 +3,17 @@
 mod demo_common;
 mod run_common;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use demo_common::{Turn, turn};
-use run_common::{PATIENCE, Place, Running, said, until};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use demo_common::turn;
+use run_common::{Place, said, until};
+use rustix::process::Signal;
 
 #[test]
 fn three_processes_form_a_group_apply_lines_and_leave_nothing_behind() {

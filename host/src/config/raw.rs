@@ -18,6 +18,7 @@ pub(super) struct Raw {
     pub(super) group: Spanned<String>,
     pub(super) node: Option<Spanned<i64>>,
     pub(super) members: Spanned<Members>,
+    pub(super) founders: Option<Vec<Spanned<i64>>>,
     pub(super) fabric: Spanned<FabricKind>,
     pub(super) timing: Option<Profile>,
     pub(super) ring: Option<Spanned<Len>>,

@@ -14,7 +14,7 @@ use crate::story::{Story, Told, plan, tell};
 pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     let mut plan = plan(seed, 12);
     plan.nodes = 1 + (seed % 3) as u8;
-    let most = if seed % 8 == 0 { 15 } else { 3 + (seed % 5) as u8 };
+    let most = if seed.is_multiple_of(8) { 15 } else { 3 + (seed % 5) as u8 };
     plan.spares = most - plan.nodes;
     plan.propose_ppm = 20_000;
     tell(plan, keep_trace, |story| {

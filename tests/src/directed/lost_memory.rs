@@ -12,7 +12,7 @@ use crate::story::{Story, Told, plan, tell};
 /// See the module.
 pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     let mut plan = plan(seed, 13);
-    plan.readmit = if seed % 2 == 0 { Readmit::Auto } else { Readmit::Ask };
+    plan.readmit = if seed.is_multiple_of(2) { Readmit::Auto } else { Readmit::Ask };
     plan.propose_ppm = 20_000;
     tell(plan, keep_trace, |story| {
         story.group()?;

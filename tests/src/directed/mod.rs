@@ -17,6 +17,7 @@ mod slow_arming;
 mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
+mod two_changes;
 mod yielding_beat;
 
 use crate::run::Outcome;
@@ -46,6 +47,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "stands_again", run: stands_again::run },
     Directed { name: "yielding_beat", run: yielding_beat::run },
     Directed { name: "change_before_no_op", run: change_before_no_op::run },
+    Directed { name: "two_changes", run: two_changes::run },
     Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
     Directed { name: "lost_memory", run: lost_memory::run },
 ];
