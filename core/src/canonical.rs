@@ -36,6 +36,8 @@ pub enum Counter {
     Write,
     /// READs of `of` of the progress line of `to`.
     Reading,
+    /// READs of `of` of leaders' lines.
+    Line,
 }
 
 /// One counter.

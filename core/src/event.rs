@@ -1,5 +1,6 @@
 //! What the core tells its host. Asked for with `poll_event` until there is none.
 
+use crate::read::{Read, ReadFailure};
 use crate::types::{Index, NodeId, Position, Promise, Term};
 
 /// Something the host may want to act on, log, or time.
@@ -46,6 +47,28 @@ pub enum Event {
         index: Index,
         /// Its end.
         position: Position,
+    },
+    /// Reads are to be answered now, from what the application has: all of that kind up to that number which have not ended
+    /// before.
+    ReadReady {
+        /// Their kind.
+        how: Read,
+        /// The number of the last of them.
+        number: u64,
+    },
+    /// Reads end without an answer: all of that kind up to that number which have not ended before.
+    ReadFailed {
+        /// Their kind.
+        how: Read,
+        /// The number of the last of them.
+        number: u64,
+        /// Why.
+        why: ReadFailure,
+    },
+    /// The node that the lead was to be handed over to was not elected in time, or is not reached any more: this one leads on.
+    TransferFailed {
+        /// That node.
+        to: NodeId,
     },
     /// This node does not lead any more: whatever it proposed in `term` and was not reported committed is *unknown*.
     GaveUp {

@@ -83,6 +83,10 @@ pub mod staging {
     pub const fn progress(peer: usize) -> u64 {
         request(peer) + 768
     }
+    /// Where the leader line of `peer` is read to.
+    pub const fn leader(peer: usize) -> u64 {
+        request(peer) + 896
+    }
     /// Where the configuration block of `peer` is read to.
     pub const fn config(peer: usize) -> u64 {
         request(peer) + 1024
@@ -293,6 +297,8 @@ pub mod request_kind {
     /// The group with the id in `last_term` (low half) and `last_index` (high half) is formed, the reader is a member of it,
     /// and `hash` is that of the configuration it was formed with (0: not known to the asker).
     pub const FORMED: u8 = 4;
+    /// The leader of `term` hands over: the reader is to stand.
+    pub const CAMPAIGN: u8 = 5;
 }
 
 /// Answers of an [`AnswerLine`].

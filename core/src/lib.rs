@@ -29,6 +29,7 @@ pub mod options;
 pub mod planted;
 pub mod proposer;
 pub mod quorum;
+pub mod read;
 pub mod replica;
 mod request;
 mod rng;

@@ -143,6 +143,8 @@ machines! {
         RespectsAgain,
         /// waiting -> asking the own acceptor
         Stands,
+        /// told by a leader that hands over -> asking the own acceptor
+        Told,
         /// a leader that gave up -> asking the own acceptor
         StandsAgain,
         /// asking the own acceptor -> ended: terms are exhausted
@@ -191,6 +193,36 @@ machines! {
         GaveUpRemoved,
         /// yields -> follows
         Follows,
+        /// leads -> hands over: *yielding* beats
+        HandsOver,
+        /// hands over: the follower has everything, and is told to stand
+        TellsToStand,
+        /// hands over -> leads on: nobody was elected
+        LeadsOn,
+    }
+
+    /// How reads come to their answers (protocol.md 9).
+    Reader "reader" {
+        /// promises of a majority are asked for
+        Checks,
+        /// asking -> the check is passed
+        Passed,
+        /// follower read: the leader's line says what is committed
+        Line,
+        /// follower read: no leader that has committed anything stands in the line
+        NoLine,
+        /// follower read: promises name another, from the start
+        LooksAgain,
+        /// a quorum read is answered
+        AnsweredQuorum,
+        /// a follower read is answered
+        AnsweredFollower,
+        /// a lease read is answered
+        AnsweredLease,
+        /// reads have waited for too long
+        Expired,
+        /// reads end without an answer
+        Failed,
     }
 
     /// What a log is known to hold (protocol.md 5).
@@ -237,8 +269,10 @@ machines! {
         ToldRemoved,
         /// a removed member could not be told in time, and is left
         LeftUntold,
-        /// a leader that took itself out has told all, and gives up
-        HandedOver,
+        /// a leader that took itself out has told all, and hands over
+        HandsOver,
+        /// a leader that took itself out could not hand over, and gives up
+        GivesUpRemoved,
         /// a node that is none of its newest configuration stands all the same, for the one at its anchor
         StandsRemoved,
         /// a configuration is passed by the anchor
@@ -274,6 +308,17 @@ machines! {
     }
 }
 
+impl Reader {
+    /// A read of that kind is answered.
+    pub(crate) fn answered(how: Read) -> Reader {
+        match how {
+            Read::Quorum => Reader::AnsweredQuorum,
+            Read::Follower => Reader::AnsweredFollower,
+            Read::Lease => Reader::AnsweredLease,
+        }
+    }
+}
+
 /// A transition happens.
 #[cfg(feature = "marks")]
 pub(crate) fn mark(mark: impl Machine) {
@@ -286,6 +331,7 @@ pub(crate) fn mark(mark: impl Machine) {
 pub(crate) fn mark(_: impl Machine) {}
 
 use crate::proposer::FollowerState;
+use crate::read::Read;
 
 /// States of a follower, in the order of their table.
 pub const FOLLOWER_STATES: [FollowerState; 7] = [

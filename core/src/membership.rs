@@ -297,6 +297,11 @@ impl Configuration {
         self.member(node).is_some_and(|member| member.role == Role::Voter)
     }
 
+    /// The entry that made it; (0, 0) when the group was formed with it.
+    pub(crate) fn entry(&self) -> (Term, Index) {
+        (self.term, self.index)
+    }
+
     /// How many votes there are.
     pub fn voters(&self) -> usize {
         self.voters

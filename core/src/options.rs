@@ -3,6 +3,7 @@
 use crate::entry;
 use crate::layout::{MAX_RING_LEN, MIN_RING_LEN};
 use crate::proposer::{OwnCopy, Quorum};
+use crate::read::LeaseReads;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, MAX_NODES, NodeId};
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub quorum: Quorum,
     /// When a leader copies to its own log.
     pub own_copy: OwnCopy,
+    /// Whether a leader answers reads by its lease alone; `None`: never. The same on all nodes.
+    pub lease_reads: Option<LeaseReads>,
     /// Random, new whenever promise or log were lost; not 0.
     pub incarnation: Incarnation,
     /// Random, new for each start of the process; not 0.
@@ -53,6 +56,8 @@ pub enum OptionsError {
     MaxEntry,
     /// Durations that contradict each other, are 0 or longer than an hour, or sizes that are no multiples of 64.
     Timing,
+    /// Clocks cannot differ by that much, or by nothing.
+    Drift,
     /// Incarnation or boot is 0.
     Identity,
     /// An area has another length than its layout.
@@ -87,6 +92,9 @@ impl Options {
         }
         if !self.timing.is_sound() {
             return Err(OptionsError::Timing);
+        }
+        if self.lease_reads.is_some_and(|reads| !(1..500_000).contains(&reads.clocks_drift_below_ppm)) {
+            return Err(OptionsError::Drift);
         }
         if incarnation.0 == 0 || boot.0 == 0 {
             return Err(OptionsError::Identity);

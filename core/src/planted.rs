@@ -123,6 +123,30 @@ bugs! {
     LearnerCampaigns = "learner-campaigns",
     /// A configuration stays in force when the suffix it stood in was replaced (5, 10).
     ConfigNotRolledBack = "config-not-rolled-back",
+    /// A read that arrives while a check is under way is answered by that check (9, quorum and follower reads).
+    ReadJoinsCheck = "read-joins-check",
+    /// Promises that were read before a read arrived count for its check (9, quorum and follower reads).
+    EarlierReadingsCounted = "earlier-readings-counted",
+    /// A leader answers from what it knew committed before its own first entry was (9, quorum read).
+    ReadBeforeOwnEntry = "read-before-own-entry",
+    /// A follower read takes what is known committed here for what the leader has committed (9, follower read).
+    LeadersLineSkipped = "leaders-line-skipped",
+    /// A follower read counts promises whatever they say (9, follower read).
+    AnyPromiseCounted = "any-promise-counted",
+    /// The leader line is written after clients were answered (9, follower read).
+    LineAfterAnswer = "line-after-answer",
+    /// A leader that hands over goes on answering by its lease (9, lease).
+    LeaseKeptInTransfer = "lease-kept-in-transfer",
+    /// A leader that was to hand over and leads on counts its lease from *yielding* beats, or those before (9, lease).
+    LeaseByYieldingBeats = "lease-by-yielding-beats",
+    /// A node votes for itself within the lease of another leader's beat (6, step 2).
+    SelfVoteSkipsLease = "self-vote-skips-lease",
+    /// A leader counts its lease from the completion of its beats (9, lease).
+    LeaseFromCompletion = "lease-from-completion",
+    /// A leader counts its lease by its own clock as if all clocks were the same (9, lease).
+    LeaseWithoutDrift = "lease-without-drift",
+    /// A lease is judged by a reading of the clock from before the read arrived (9, lease read).
+    LeaseByOlderClock = "lease-by-older-clock",
 }
 
 #[cfg(feature = "planted")]

@@ -11,7 +11,6 @@ use crate::forming::Forming;
 use crate::inquiry::Inquiry;
 use crate::layout::{
     AnswerLine, ConfigBlock, Header, LAYOUT_VERSION, Line, MAGIC, RequestLine, control, log, request_kind,
-    verdict,
 };
 use crate::layout::{answer_of, request_of};
 use crate::link::{self, Geometry, Link};
@@ -22,7 +21,8 @@ use crate::membership::{Configuration, Readmit};
 use crate::options::{Identity, Options, OptionsError};
 use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
-use crate::proposer::{Proposer, Role, Work};
+use crate::proposer::{Proposer, Role, TransferError, Work};
+use crate::read::{Read, ReadError, ReadTicket};
 use crate::table::Table;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
@@ -203,6 +203,7 @@ macro_rules! surroundings {
     };
 }
 
+mod form;
 mod members;
 pub use members::RecoverError;
 
@@ -219,7 +220,7 @@ impl<M: Memory> Replica<M> {
         areas: Areas<M>,
         now: Instant,
     ) -> Result<Replica<M>, OptionsError> {
-        let Options { peers, timing, quorum, own_copy, seed, .. } = options;
+        let Options { peers, timing, quorum, own_copy, lease_reads, seed, .. } = options;
         let ring_len = me.ring_len;
         if areas.control.len() != control::LEN
             || areas.log.len() != log::len(ring_len)
@@ -238,7 +239,7 @@ impl<M: Memory> Replica<M> {
             requests: Table::from_fn(|_| Inbox::default()),
             answers: Table::from_fn(|_| Inbox::default()),
             acceptor: Acceptor::new(me, timing, now),
-            proposer: Proposer::new(me, timing, quorum, own_copy, seed),
+            proposer: Proposer::new(me, timing, quorum, own_copy, lease_reads, seed),
             forming: Forming::new(me),
             configuration: Configuration::default(),
             formed_hash: 0,
@@ -312,7 +313,9 @@ impl<M: Memory> Replica<M> {
                     link::Change::None => {}
                 }
             }
-            Class::Progress | Class::Config | Class::Request | Class::Answer => self.handle_control(&done),
+            Class::Progress | Class::Config | Class::Request | Class::Answer | Class::Leader => {
+                self.handle_control(&done);
+            }
         }
     }
 
@@ -333,6 +336,7 @@ impl<M: Memory> Replica<M> {
             Class::Request => self.proposer.peer_mut(node).outbox.handle_success(done.id.number),
             Class::Answer => self.acceptor.handle_answer_written(node, done.id.number),
             Class::Config if self.configuration.is_formed() => self.handle_inquiry(node, done.id.number),
+            Class::Leader => self.proposer.handle_leader_line(&mut work!(self), done),
             Class::Config => {
                 if let Some(reply) = self.forming.handle_block(node, done.id.number, &self.areas.staging) {
                     self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
@@ -343,6 +347,7 @@ impl<M: Memory> Replica<M> {
                 self.watches[node].handle_success(self.now, done.id.number, node, boot, &self.areas.staging);
                 if let Some(promise) = self.watches[node].line().map(|line| Promise(line.promise)) {
                     self.proposer.handle_promise(&mut work!(self), promise, node);
+                    self.proposer.judge_promises(&mut work!(self));
                 }
             }
         }
@@ -442,6 +447,10 @@ impl<M: Memory> Replica<M> {
         if !forming && self.hears(node, line.kind) {
             self.acceptor.handle_line(&mut surroundings!(self), node, line);
             self.proposer.handle_own_promise(&mut work!(self));
+            if line.kind == request_kind::CAMPAIGN {
+                let (boot, term) = (Boot(line.from_boot), Term(line.term));
+                self.proposer.handle_campaign(&mut work!(self), node, boot, line.sequence, term);
+            }
             return;
         }
         self.acceptor.handle_end(node, line);
@@ -458,73 +467,6 @@ impl<M: Memory> Replica<M> {
         }
     }
 
-    // Forming.
-
-    /// Forms a group of this node and all its peers, with this id (random, not 0). Goes on with the ticks; ends in
-    /// [`Event::Formed`] on every member.
-    pub fn form(&mut self, now: Instant, group: u128) -> Result<(), FormError> {
-        self.now = self.now.max(now);
-        if group == 0 {
-            return Err(FormError::Group);
-        }
-        if self.configuration.is_formed() || !self.forming.begin(group) {
-            return Err(FormError::NotFresh);
-        }
-        // Answers to a former wish say nothing of this one.
-        for slot in 1..=MAX_NODES {
-            self.proposer.peer_mut(NodeId(slot as u8)).ask_nothing();
-        }
-        Ok(())
-    }
-
-    fn form_tick(&mut self) {
-        let Some(hash) = self.forming.coordinate(&self.peers, &self.links, &self.areas.control) else {
-            return;
-        };
-        for slot in 1..=MAX_NODES {
-            let node = NodeId(slot as u8);
-            if self.peers[node] && self.proposer.peer(node).asked == 0 {
-                let sequence = self.proposer.next_sequence();
-                self.proposer.peer_mut(node).ask_form(self.now, sequence, request_kind::FORM, hash);
-            }
-        }
-        let refused = self.peers.entries().any(|(node, wanted)| {
-            *wanted
-                && self
-                    .proposer
-                    .peer(node)
-                    .answer()
-                    .is_some_and(|(answer, _)| answer.verdict != verdict::GRANTED)
-        });
-        let proposer = &self.proposer;
-        let formed = self
-            .forming
-            .all_locked(|node| proposer.peer(node).answer().is_some_and(|(answer, _)| answer.is_granted()));
-        if let Some(configuration) = formed {
-            self.put_in_force(configuration);
-        } else if !refused {
-            return;
-        } else {
-            self.forming.give_up();
-            self.events.push(Event::FormRefused);
-        }
-        for slot in 1..=MAX_NODES {
-            self.proposer.peer_mut(NodeId(slot as u8)).ask_nothing();
-        }
-    }
-
-    fn put_in_force(&mut self, configuration: Configuration) {
-        let group = configuration.group;
-        self.formed_hash = if configuration.voters() > 0 { configuration.hash() } else { 0 };
-        self.applied = LogPoint::start(group);
-        self.acceptor.handle_formed(self.now, configuration.clone());
-        self.forming.handle_formed();
-        self.configuration = configuration;
-        self.show_block();
-        self.write_header();
-        self.events.push(Event::Formed { group });
-    }
-
     // Housekeeping.
 
     /// Never waits for the transport: what does not come back is an error after a while.
@@ -536,6 +478,7 @@ impl<M: Memory> Replica<M> {
                 || self.links[node].is_up()
                     && (self.watches[node].is_stalled(self.now, limit)
                         || self.acceptor.is_stalled(node, self.now, limit)
+                        || self.proposer.reads().is_stalled(node, self.now, limit)
                         || self.proposer.peer(node).outbox.is_stalled(self.now, limit));
             if stalled {
                 self.fail_link(node);
@@ -565,12 +508,13 @@ impl<M: Memory> Replica<M> {
         let Some(lead) = self.proposer.leadership() else {
             return Err(ProposeError::NotLeader { leader: self.leader() });
         };
-        let (term, started, behind) = (lead.term, lead.started, lead.end.index);
+        let (term, behind) = (lead.term, lead.end.index);
+        let takes_payload = lead.started && lead.transfer.is_none();
         if slot_len(payload.len()) > self.me.max_entry {
             return Err(ProposeError::TooLarge { max: max_payload(self.me.max_entry) });
         }
         // A leader that takes itself out leaves what comes now to its successor.
-        if !started || !self.configuration.names(self.me.node, self.me.incarnation) {
+        if !takes_payload || !self.configuration.names(self.me.node, self.me.incarnation) {
             return Err(ProposeError::Full);
         }
         match self.proposer.stage(&work!(self), Kind::PAYLOAD, payload) {
@@ -578,6 +522,31 @@ impl<M: Memory> Replica<M> {
             Ok(end) => Ok(Ticket { term, index: end.index }),
             Err(_) => Err(ProposeError::Full),
         }
+    }
+
+    /// Begins a read: it is to be answered, or ends without an answer, when [`Event::ReadReady`] or [`Event::ReadFailed`] of its
+    /// kind reaches its number. The answer is what the application has then: all that was acknowledged to anybody before
+    /// this call.
+    pub fn read(&mut self, now: Instant, how: Read) -> Result<ReadTicket, ReadError> {
+        self.now = self.now.max(now);
+        self.control_due = true;
+        match self.proposer.read(&work!(self), how) {
+            Err(ReadError::NotLeader { .. }) => Err(ReadError::NotLeader { leader: self.leader() }),
+            other => other,
+        }
+    }
+
+    /// Hands the lead over to another voter. It has worked when [`Event::GaveUp`] says [`GiveUp::Asked`]; until then, or until
+    /// [`Event::TransferFailed`], no payload is taken and no read answered by the lease.
+    ///
+    /// [`GiveUp::Asked`]: crate::event::GiveUp::Asked
+    pub fn transfer(&mut self, now: Instant, to: NodeId) -> Result<(), TransferError> {
+        self.now = self.now.max(now);
+        if self.proposer.role() != Role::Leader {
+            return Err(TransferError::NotLeader { leader: self.leader() });
+        }
+        self.control_due = true;
+        self.proposer.transfer(&mut work!(self), to)
     }
 
     /// Hands the next committed entry to `f` and counts it applied; `false` when there is none.
@@ -636,7 +605,9 @@ impl<M: Memory> Replica<M> {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop().or_else(|| self.proposer.poll_commit())
+        let applied = self.applied.position;
+        let event = self.events.pop().or_else(|| self.proposer.poll_commit());
+        event.or_else(|| self.proposer.reads_mut().poll(applied))
     }
 
     /// The next verb. To be asked for after the events: the application hears of a commit before the beat that spreads it is
@@ -652,6 +623,7 @@ impl<M: Memory> Replica<M> {
     }
 
     fn poll_control(&mut self) -> Option<Verb> {
+        self.proposer.proceed_reads(&mut work!(self));
         if let Some(verb) = self.proposer.poll_control(&mut work!(self)) {
             return Some(verb);
         }
@@ -683,6 +655,11 @@ impl<M: Memory> Replica<M> {
         let promise = self.acceptor.promise();
         let own = promise.node() == self.me.node && self.proposer.role() != Role::Leader;
         if self.acceptor.is_quiet() || own { NodeId::NOBODY } else { promise.node() }
+    }
+
+    /// What the application has been handed, or was passed over because it is not the application's.
+    pub fn applied(&self) -> LogPoint {
+        self.applied
     }
 
     /// How this replica is.

@@ -127,6 +127,12 @@ impl Timing {
             && self.drift_ppm < 500_000
     }
 
+    /// How long a read may wait before it ends without an answer: a leader that has lost its majority has noticed by then,
+    /// and another may have been elected.
+    pub fn read_limit_ns(&self) -> u64 {
+        2 * self.quorum_lost_ns
+    }
+
     /// How long after its start an acceptor grants no vote: a lease it no longer remembers may still run,
     /// `lease / (1 - drift)`.
     pub fn start_silence_ns(&self) -> u64 {

@@ -51,10 +51,12 @@ pub enum Class {
     Grant = 11,
     /// [`Verb::Fence`].
     Fence = 12,
+    /// READ of the peer's leader line.
+    Leader = 13,
 }
 
 impl Class {
-    const ALL: [Class; 13] = [
+    const ALL: [Class; 14] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -68,6 +70,7 @@ impl Class {
         Class::Arm,
         Class::Grant,
         Class::Fence,
+        Class::Leader,
     ];
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Watch {
     /// When the last READ was posted, and when the one that gave `line` was.
     asked_at: Option<Instant>,
     read_at: Instant,
+    /// The number of the latter.
+    read_number: u32,
     /// When `liveness` was last seen to differ from the reading before.
     moved_at: Option<Instant>,
 }
@@ -34,6 +36,7 @@ impl Watch {
             flight: None,
             asked_at: None,
             read_at: Instant(0),
+            read_number: 0,
             moved_at: None,
         }
     }
@@ -46,6 +49,17 @@ impl Watch {
     /// When the READ of the last reading was posted.
     pub(crate) fn read_at(&self) -> Instant {
         self.read_at
+    }
+
+    /// The number of the last READ that was posted.
+    pub(crate) fn last_asked(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether the last reading is of a READ that was posted after the one of that number.
+    pub(crate) fn is_read_after(&self, number: u32) -> bool {
+        let later = self.read_number.wrapping_sub(number) & NUMBER_MASK;
+        self.line.is_some() && later != 0 && later <= NUMBER_MASK / 2
     }
 
     /// When the peer was last known to run.
@@ -114,6 +128,7 @@ impl Watch {
             }
             self.line = Some(line);
             self.read_at = posted;
+            self.read_number = number;
         }
     }
 }
@@ -121,13 +136,14 @@ impl Watch {
 #[cfg(feature = "model")]
 impl Watch {
     pub(crate) fn canonical(&self, me: NodeId, peer: NodeId, out: &mut impl Canonical) {
-        let Watch { line, wanted, number, flight, asked_at, read_at, moved_at } = self;
+        let Watch { line, wanted, number, flight, asked_at, read_at, read_number, moved_at } = self;
         let readings = Space::new(Counter::Reading, me, peer);
         out.plain((line.is_some(), wanted, flight.is_some()));
         if let Some(line) = line {
             progress_line(line, peer, out);
         }
         out.count(readings, u64::from(*number));
+        out.count(readings, u64::from(*read_number));
         if let Some((number, posted_at)) = *flight {
             out.count(readings, u64::from(number));
             out.moment(posted_at);

@@ -29,6 +29,8 @@ use crate::idle::{Idle, Idler};
 use crate::lanes::{Lanes, Refusal};
 use crate::measure::Measuring;
 use crate::members::Members;
+use crate::reader::ReadOutcome;
+use crate::readers::Readers;
 use crate::shared::Shared;
 use crate::status::{FollowerState, FollowerWords, Role, Words};
 use zerocopy::FromZeros;
@@ -37,6 +39,8 @@ use zerocopy::FromZeros;
 const REAP: usize = 64;
 /// Proposals taken of one lane in one round.
 const PROPOSE: usize = 64;
+/// Reads taken of one reader in one round.
+const READ: usize = 256;
 /// Entries applied in one round, and how many of them between two looks at the clock.
 const APPLY: usize = 1024;
 const APPLY_BETWEEN: usize = 16;
@@ -59,6 +63,7 @@ pub(crate) struct Agent<M: Memory, F, S> {
     pub(crate) done: [Completion; REAP],
     machine: S,
     lanes: Lanes,
+    readers: Readers,
     commands: Receiver<Command>,
     events: Events,
     shots: fn(&F) -> u64,
@@ -66,6 +71,7 @@ pub(crate) struct Agent<M: Memory, F, S> {
     /// Whom proposals are sent to that this node cannot take.
     leader: Option<u8>,
     form_refusals: u64,
+    transfer_failures: u64,
     status_is_old: bool,
     status_posted: Instant,
 }
@@ -107,12 +113,14 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             done: [Completion { id, status: VerbStatus::Failed, value: 0 }; REAP],
             machine: parts.machine,
             lanes: Lanes::new(),
+            readers: Readers::new(),
             commands: parts.commands,
             events: parts.events,
             shots: parts.shots,
             shared: parts.shared,
             leader: None,
             form_refusals: 0,
+            transfer_failures: 0,
             status_is_old: true,
             status_posted: Instant(0),
         };
@@ -125,12 +133,21 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let guard = CloseOnDrop(Arc::clone(&self.shared));
         let mut idler = Idler::new(idle);
         while self.take_commands() {
-            let now = clock::now();
+            let mut now = clock::now();
             let mut progress = self.reap(now);
             progress |= self.take_proposals(now);
+            if self.take_reads(now) {
+                progress = true;
+                // A lease is judged by a time that was read after the reads it answers had arrived.
+                now = clock::now();
+            }
             self.replica.handle_tick(now);
             progress |= self.tell(now);
-            progress |= self.apply(now);
+            if self.apply(now) {
+                progress = true;
+                // Reads that waited for it.
+                self.tell(now);
+            }
             progress |= self.post_verbs(now);
             if self.measuring.is_some() {
                 self.measure();
@@ -150,11 +167,13 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 // Who leads waits for proposals too, which wake nobody.
                 let fabric = &mut self.fabric;
                 let leads = self.leader == Some(self.node.0);
-                idler.wait(now, self.replica.poll_timeout(), |ns| !leads && fabric.wait(ns));
+                let waits = self.readers.any_waits();
+                idler.wait(now, self.replica.poll_timeout(), |ns| !leads && !waits && fabric.wait(ns));
             }
         }
         drop(guard);
         self.lanes.close();
+        self.readers.close();
         self.fabric
     }
 
@@ -163,6 +182,12 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Lane(end)) => self.lanes.add(end),
+                Ok(Command::Reader(end)) => self.readers.add(end),
+                Ok(Command::Transfer { to, reply }) => {
+                    let begun = self.replica.transfer(clock::now(), NodeId(to));
+                    // Who asked may have stopped waiting.
+                    let _ = reply.send(begun);
+                }
                 Ok(Command::Form { group, reply }) => self.form(group, &reply),
                 Ok(Command::Change { change, reply }) => self.change(&change, &reply),
                 Ok(Command::Members { reply }) => {
@@ -177,6 +202,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                     let _ = reply.send(made);
                 }
                 Ok(Command::Measure { samples, size, reply }) => self.start_measuring(samples, size, reply),
+                Ok(Command::MeasureReads { samples, reply }) => self.start_measuring_reads(samples, reply),
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
@@ -214,6 +240,11 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         moved > 0
     }
 
+    fn take_reads(&mut self, now: Instant) -> bool {
+        let replica = &mut self.replica;
+        self.readers.take(READ, |how| replica.read(now, how)) > 0
+    }
+
     /// Tells the application's threads what happened.
     pub(crate) fn tell(&mut self, now: Instant) -> bool {
         let mut any = false;
@@ -232,6 +263,26 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 }
                 self.lanes.committed(term, index);
                 trace!(%term, %index, %position, "committed");
+            }
+            Event::ReadReady { how, number } => {
+                if let Some(measuring) = &mut self.measuring {
+                    measuring.handle_read(how, number);
+                }
+                let applied_index = self.replica.applied().index.0;
+                self.readers.ended(how, number, ReadOutcome::Ready { applied_index });
+                // As many as there are reads: of interest to nobody else.
+                return;
+            }
+            Event::ReadFailed { how, number, why } => {
+                debug!(?how, number, ?why, "reads end without an answer");
+                if let Some(measuring) = &mut self.measuring {
+                    measuring.handle_gave_up();
+                }
+                self.readers.ended(how, number, ReadOutcome::Failed(why));
+            }
+            Event::TransferFailed { to } => {
+                warn!(%to, "was not elected: leads on");
+                self.transfer_failures += 1;
             }
             Event::GaveUp { term, reason } => {
                 info!(%term, ?reason, "gave up the lead");
@@ -259,6 +310,8 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                     self.replica.connect_to(NodeId(*member));
                 }
             }
+            // The fence is repeated until the port is up again; it promises nothing before it is done.
+            Event::Abort { .. } if self.fabric.is_cut_off() => return,
             Event::Abort { writer } => {
                 error!(%writer, "a writer could not be fenced in time: the process ends, which is a fence");
                 process::abort();
@@ -337,6 +390,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         words.voters = self.replica.configuration().voters() as u64;
         words.lost = status.lost as u64;
         words.form_refusals = self.form_refusals;
+        words.transfer_failures = self.transfer_failures;
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);
         let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());

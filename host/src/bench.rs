@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use crate::demo::Carrier;
-use crate::{Entry, FormError, Idle, MeasureError, Measurement, Node, OpenError, Options, Profile, Role};
+use crate::{
+    Entry, FormError, Idle, MeasureError, Measurement, Node, OpenError, Options, Profile, ReadMeasurement,
+    Role,
+};
 
 /// How long nodes may take to find each other, and to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -66,6 +69,21 @@ impl std::error::Error for BenchError {}
 
 /// Measures commits, and the same WRITEs bare, in a group of nodes in this process.
 pub fn commit(plan: &CommitPlan) -> Result<Measurement, BenchError> {
+    in_a_group(plan, |leader| leader.measure(plan.samples, plan.size))
+}
+
+/// Measures commits, then quorum reads, each beside its floor, in the same group.
+pub fn read(plan: &CommitPlan) -> Result<(Measurement, ReadMeasurement), BenchError> {
+    in_a_group(plan, |leader| {
+        Ok((leader.measure(plan.samples, plan.size)?, leader.measure_reads(plan.samples)?))
+    })
+}
+
+/// Measures on the leader of a group of nodes in this process.
+fn in_a_group<T>(
+    plan: &CommitPlan,
+    measure: impl Fn(&Node) -> Result<T, MeasureError>,
+) -> Result<T, BenchError> {
     let shared = Path::new("/dev/shm");
     let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
     let dir =
@@ -87,7 +105,7 @@ pub fn commit(plan: &CommitPlan) -> Result<Measurement, BenchError> {
     loop {
         let leader = nodes.iter().find(|node| node.status().role == Role::Leader);
         // A leader may be replaced once while all of them come up.
-        match leader.map(|leader| leader.measure(plan.samples, plan.size)) {
+        match leader.map(&measure) {
             Some(Ok(measured)) => return Ok(measured),
             Some(Err(error)) if Instant::now() >= deadline => return Err(BenchError::Measure(error)),
             None if Instant::now() >= deadline => return Err(BenchError::NoLeader),

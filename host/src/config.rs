@@ -18,9 +18,9 @@ use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
 use ringleader_core::types::{MAX_NODES, NodeId};
 use toml::Spanned;
 
-use crate::exchange::{self, GroupName, Identity, Key, Timeouts};
+use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
-use crate::{Idle, Options, Quorum, Readmit};
+use crate::{Idle, LeaseReads, Options, Quorum, Readmit};
 use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
@@ -52,6 +52,8 @@ pub struct Config {
     pub quorum: Quorum,
     /// What the node does, as leader, about members that lost their memory.
     pub readmit: Readmit,
+    /// Whether a leader answers reads by its lease, if clocks drift by less than this.
+    pub lease_reads: Option<LeaseReads>,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
     /// The processor of the agent's thread.
@@ -161,19 +163,11 @@ impl Config {
         options.quorum = self.quorum;
         options.readmit = self.readmit;
         options.founders.clone_from(&self.founders);
+        options.lease_reads = self.lease_reads;
         options.idle = self.idle;
         options.pin = self.pin;
         options.notify = self.notify;
         options
-    }
-
-    /// What the exchange of a node on RDMA is started with; `None` for another fabric.
-    pub fn exchange_options(&self, key: Key, identity: Identity) -> Option<exchange::Options> {
-        let Fabric::Verbs(verbs) = &self.fabric else { return None };
-        let mut peers = verbs.addresses.clone();
-        peers[usize::from(self.node)] = None;
-        let timeouts = Timeouts::new(&self.timing.timing());
-        Some(exchange::Options { listen: verbs.listen, peers, key, identity, timeouts })
     }
 }
 
@@ -277,6 +271,7 @@ impl Source<'_> {
             ring_len: self.ring_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
             readmit: raw.readmit.map_or(Readmit::Ask, Into::into),
+            lease_reads: self.lease_reads(&raw)?,
             idle: raw.idle.map_or(Idle::default(), Into::into),
             pin: raw.pin.map(usize::from),
             notify: raw.notify.map(Spanned::into_inner).unwrap_or_default(),
@@ -309,7 +304,7 @@ impl Source<'_> {
                     })?;
                     let id = id(number, address.span())?;
                     let text = address.get_ref();
-                    if !exchange::is_address(text) {
+                    if !crate::exchange::is_address(text) {
                         let what =
                             format!("member {id}: {text:?} is no address:port, as in \"10.0.0.1:7400\"");
                         return Err(self.at(address, what));
@@ -369,6 +364,15 @@ impl Source<'_> {
         let member = u8::try_from(node).ok().filter(|node| members.contains(node));
         member
             .ok_or_else(|| self.error(at, format!("node {node} is not among the members {}", list(members))))
+    }
+
+    fn lease_reads(&self, raw: &Raw) -> Result<Option<LeaseReads>, ConfigError> {
+        let Some(ppm) = &raw.lease_reads_if_clocks_drift_below_ppm else { return Ok(None) };
+        if !(1..500_000).contains(ppm.get_ref()) {
+            let what = format!("a drift of {} parts per million: it is from 1 to 499999", ppm.get_ref());
+            return Err(self.at(ppm, what));
+        }
+        Ok(Some(LeaseReads { clocks_drift_below_ppm: *ppm.get_ref() }))
     }
 
     fn ring_len(&self, raw: &Raw) -> Result<u64, ConfigError> {

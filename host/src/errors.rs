@@ -114,6 +114,62 @@ impl fmt::Display for FormError {
 
 impl Error for FormError {}
 
+/// Why the lead was not handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// This node does not lead.
+    NotLeader {
+        /// Who leads, as far as the node knows.
+        leader: Option<u8>,
+    },
+    /// The node has not committed anything as leader yet, or hands over already.
+    Busy,
+    /// That node is this one, or no voter of the group.
+    NotVoter,
+    /// That node is not reached, lags, or was not seen to run lately.
+    NotReady,
+    /// That node was not elected in time: this one leads on.
+    NotElected,
+    /// Not known in time: it may still come about.
+    Timeout,
+    /// The node is closed.
+    Closed,
+}
+
+impl fmt::Display for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TransferError::NotLeader { leader: Some(leader) } => {
+                return write!(f, "this node does not lead, node {leader} does");
+            }
+            TransferError::NotLeader { leader: None } => "this node does not lead",
+            TransferError::Busy => "the node has only begun to lead, or hands over already",
+            TransferError::NotVoter => "it is the leader itself, or no voter of the group",
+            TransferError::NotReady => "it is not reached, lags, or was not seen to run lately",
+            TransferError::NotElected => "it was not elected in time: the leader leads on",
+            TransferError::Timeout => "not known in time: it may still come about",
+            TransferError::Closed => "the node is closed",
+        })
+    }
+}
+
+impl Error for TransferError {}
+
+impl From<ringleader_core::proposer::TransferError> for TransferError {
+    fn from(error: ringleader_core::proposer::TransferError) -> TransferError {
+        use ringleader_core::proposer::TransferError as Core;
+        match error {
+            Core::NotLeader { leader } => {
+                TransferError::NotLeader { leader: Some(leader.0).filter(|leader| *leader != 0) }
+            }
+            Core::NotVoter => TransferError::NotVoter,
+            Core::NotReady => TransferError::NotReady,
+            _ => TransferError::Busy,
+        }
+    }
+}
+
 /// Why a proposal was not even taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

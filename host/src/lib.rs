@@ -64,6 +64,20 @@
 //! application has polled that outcome ([`Handle`]). A client with one proposal at a time never meets this.
 //!
 //! [`Session`] is the second rule in a few lines.
+//!
+//! # Reading
+//!
+//! What a state machine holds on some node may be old: the node may lag, or have been deposed without knowing. A
+//! [`Reader`] ([`Node::reader`]) says when it may be looked at: [`ReadOutcome::Ready`] means that this node's state machine
+//! has been handed everything that was acknowledged to anybody before the read was asked for.
+//!
+//! - [`Read::Quorum`] is for the leader, and costs one READ of a majority's promises, for all reads that wait together.
+//! - [`Read::Follower`] is for any node, and takes none of the leader's processor.
+//! - [`Read::Lease`] is for the leader, and READs nothing. It hangs on clocks: [`Options::lease_reads`] must allow it, with a
+//!   bound on their drift.
+//!
+//! A read that fails has had no effect, and is simply asked again. Whatever a reader thread looks at must be there when
+//! [`StateMachine::apply`] returns; state that another thread keeps is to be as far as `applied_index`.
 
 mod agent;
 pub mod app;
@@ -91,25 +105,29 @@ mod node;
 mod options;
 mod pin;
 mod profile;
+mod reader;
+mod readers;
 mod seqlock;
 pub mod service;
 mod shared;
 mod signals;
 mod status;
+mod stderr;
 mod sync;
 
 pub use app::{Entry, Session, StateMachine};
-pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError};
+pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError, TransferError};
 pub use events::TimedEvent;
 pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
-pub use measure::Measurement;
+pub use measure::{Measurement, ReadMeasurement};
 pub use members::{Change, ChangeMembersError, Members, Readmit};
 pub use node::Node;
 #[cfg(feature = "verbs")]
 pub use options::VerbsOptions;
 pub use options::{Options, Transport};
 pub use profile::Profile;
+pub use reader::{LeaseReads, Read, ReadFailure, ReadOutcome, Reader};
 pub use ringleader_core::event::{Event, GiveUp};
 pub use ringleader_core::proposer::Quorum;
 pub use ringleader_core::timing::Timing;

@@ -1,15 +1,17 @@
-//! Commit latency beside its floor: in the leader's own agent, with one proposal outstanding.
+//! Commit latency beside its floor, and that of quorum reads: in the leader's own agent, with one outstanding.
 //!
 //! A sample of a commit has nothing between its two looks at the clock but what a commit needs; ticks, beats and applying go
 //! on between samples. Every other proposal is a sample of the floor instead: its WRITEs, the same bytes to the same
 //! followers, are posted bare, to all of them, and the clock stops when the first completions make a majority. (A commit
 //! may be told before the last WRITE is posted, and then be shorter than its floor.) The two take turns, because a shared
-//! machine changes under one's feet, and a follower that looks at its memory makes it slower to write.
+//! machine changes under one's feet, and a follower that looks at its memory makes it slower to write. Of a read the floor
+//! is the same READs of promises, bare.
 
 use std::sync::mpsc::Sender;
 
 use hdrhistogram::Histogram;
 use ringleader_core::mem::Memory;
+use ringleader_core::read::{Read, ReadError};
 use ringleader_core::replica::ProposeError;
 use ringleader_core::types::{Index, Instant, MAX_NODES, Term};
 use ringleader_core::verb::{Class, Status, Verb};
@@ -29,6 +31,36 @@ pub struct Measurement {
     /// The same bytes written to the same followers by bare fabric writes, until a majority has them with the leader's own
     /// copy, in nanoseconds: a sample after every commit.
     pub floor_ns: Histogram<u64>,
+}
+
+/// Latencies of one closed loop with one quorum read outstanding, and of the bare READs under it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReadMeasurement {
+    /// From `read` to ready, in the leader's agent, in nanoseconds.
+    pub read_ns: Histogram<u64>,
+    /// The same promises of the same nodes by bare fabric READs, until a majority is there with the leader's own, in
+    /// nanoseconds: a sample after every read.
+    pub floor_ns: Histogram<u64>,
+}
+
+/// Who waits for the result, and what is measured.
+enum Reply {
+    Commits(Sender<Result<Measurement, MeasureError>>),
+    Reads(Sender<Result<ReadMeasurement, MeasureError>>),
+}
+
+impl Reply {
+    fn send(&self, result: Result<Measurement, MeasureError>) {
+        // Who asked may have stopped waiting.
+        match self {
+            Reply::Commits(reply) => drop(reply.send(result)),
+            Reply::Reads(reply) => drop(reply.send(result.map(|measured| ReadMeasurement {
+                read_ns: measured.commit_ns,
+                floor_ns: measured.floor_ns,
+            }))),
+        }
+    }
 }
 
 /// Latencies up to this are told apart; a sample above it counts as this.
@@ -68,7 +100,7 @@ pub(crate) struct Measuring {
     outstanding: Option<Outstanding>,
     sampled_at: Instant,
     result: Measurement,
-    reply: Sender<Result<Measurement, MeasureError>>,
+    reply: Reply,
 }
 
 impl Measuring {
@@ -86,6 +118,18 @@ impl Measuring {
                 self.sampled(now);
             }
         }
+    }
+
+    /// Reads are ready: the one on its way may be among them.
+    #[inline]
+    pub(crate) fn handle_read(&mut self, how: Read, number: u64) {
+        if how == Read::Quorum && self.measures_reads() {
+            self.handle_commit(Term(0), Index(number));
+        }
+    }
+
+    fn measures_reads(&self) -> bool {
+        matches!(self.reply, Reply::Reads(_))
     }
 
     /// The lead is lost.
@@ -110,6 +154,18 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         size: usize,
         reply: Sender<Result<Measurement, MeasureError>>,
     ) {
+        self.begin_measuring(samples, size, Reply::Commits(reply));
+    }
+
+    pub(crate) fn start_measuring_reads(
+        &mut self,
+        samples: usize,
+        reply: Sender<Result<ReadMeasurement, MeasureError>>,
+    ) {
+        self.begin_measuring(samples, 0, Reply::Reads(reply));
+    }
+
+    fn begin_measuring(&mut self, samples: usize, size: usize, reply: Reply) {
         let histogram = || Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("these bounds are valid");
         let refused = if self.measuring.is_some() {
             Some(MeasureError::Busy)
@@ -119,8 +175,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             None
         };
         if let Some(error) = refused {
-            // Who asked may have stopped waiting.
-            let _ = reply.send(Err(error));
+            reply.send(Err(error));
             return;
         }
         let samples = samples.max(1);
@@ -170,14 +225,24 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             Ok(()) if measuring.left == 0 => Ok(measuring.result.clone()),
             Ok(()) => return,
         };
-        // Who asked may have stopped waiting.
-        let _ = measuring.reply.send(end);
+        measuring.reply.send(end);
         self.measuring = None;
     }
 
-    /// Makes the next proposal.
+    /// Makes the next proposal, or asks for the next read.
     fn propose_sample(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
         let since = clock::now();
+        if measuring.measures_reads() {
+            return match self.replica.read(since, Read::Quorum) {
+                Ok(ticket) => {
+                    let (term, index, phase) = (Term(0), Index(ticket.number), measuring.phase);
+                    measuring.outstanding = Some(Outstanding { term, index, since, phase });
+                    Ok(())
+                }
+                Err(ReadError::NotLeader { .. }) => Err(MeasureError::NotLeader),
+                Err(_) => Ok(()),
+            };
+        }
         match self.replica.propose(since, &measuring.payload) {
             Ok(ticket) => {
                 measuring.outstanding = Some(Outstanding {
@@ -228,7 +293,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         }
     }
 
-    /// Makes the next proposal and carries its WRITEs out bare; the core hears of them afterwards, and commits it.
+    /// Makes the next proposal, or read, and carries its WRITEs, or READs, out bare; the core hears of them afterwards, and commits it.
     fn sample_floor(&mut self, measuring: &mut Measuring) -> Result<(), MeasureError> {
         self.propose_sample(measuring)?;
         if measuring.outstanding.is_none() {
@@ -242,7 +307,8 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             verbs[polled] = Some(verb);
             polled += 1;
         }
-        let is_entry = |verb: &&Verb| verb.id().class == Class::Entries;
+        let class = if measuring.measures_reads() { Class::Progress } else { Class::Entries };
+        let is_entry = |verb: &&Verb| verb.id().class == class;
         let written = verbs.iter().flatten().filter(is_entry).count();
         let enough = self.replica.configuration().voters() / 2;
         let mut held = self.done;
@@ -255,10 +321,8 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         for _ in 0..PATIENCE {
             let reaped = self.fabric.reap(&mut held[count..]);
             let new = &held[count..count + reaped];
-            good += new
-                .iter()
-                .filter(|done| done.id.class == Class::Entries && done.status == Status::Success)
-                .count();
+            good +=
+                new.iter().filter(|done| done.id.class == class && done.status == Status::Success).count();
             count += reaped;
             if good >= enough.min(written) || count == held.len() {
                 break;

@@ -23,7 +23,7 @@ use crate::agent::{Agent, Parts};
 use crate::app::StateMachine;
 use crate::command::Command;
 use crate::config::Notify;
-use crate::errors::{CloseError, FormError, MeasureError, OpenError};
+use crate::errors::{CloseError, FormError, MeasureError, OpenError, TransferError};
 use crate::events::{self, Events, TimedEvent};
 #[cfg(feature = "verbs")]
 use crate::exchange::{self, Exchange, Identity, Timeouts};
@@ -32,12 +32,13 @@ use crate::fabric::shm::{self, ShmFabric};
 use crate::fabric::verbs::{self, VerbsFabric};
 use crate::fabric::{Fabric, Mapped};
 use crate::handle::Handle;
-use crate::measure::Measurement;
+use crate::measure::{Measurement, ReadMeasurement};
 #[cfg(feature = "verbs")]
 use crate::options::VerbsOptions;
 use crate::options::{Options, Transport};
+use crate::reader::Reader;
 use crate::shared::Shared;
-use crate::status::{Board, Status};
+use crate::status::{Board, Role, Status};
 use crate::{clock, lane, memory, pin};
 
 /// One replica: its region, and the thread that serves it.
@@ -78,6 +79,7 @@ impl Node {
             quorum: options.quorum,
             // This fabric carries a WRITE out while it is posted.
             own_copy: OwnCopy::First,
+            lease_reads: options.lease_reads,
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),
             seed,
@@ -87,6 +89,9 @@ impl Node {
             OpenError::Option(match error {
                 options::OptionsError::Timing => {
                     "the timing contradicts itself: see Timing::is_sound".to_owned()
+                }
+                options::OptionsError::Drift => {
+                    "lease reads: clocks drift by 1 to 499999 parts per million".to_owned()
                 }
                 error => format!("the options are not possible: {error:?}"),
             })
@@ -141,6 +146,42 @@ impl Node {
         Handle::new(handle, Arc::clone(&self.shared))
     }
 
+    /// A new way to read.
+    pub fn reader(&self) -> Reader {
+        let (reader, agent) = Reader::new(Arc::clone(&self.shared));
+        // As above.
+        let _ = self.commands.send(Command::Reader(agent));
+        reader
+    }
+
+    /// Hands the lead over to node `to`, and waits until this node follows it. Meanwhile no proposal is taken, and no read
+    /// answered by the lease.
+    ///
+    /// When `to` is not elected within a bound (`campaign_timeout`), this node leads on.
+    pub fn transfer(&self, to: u8, timeout: Duration) -> Result<(), TransferError> {
+        let deadline = Instant::now() + timeout;
+        let failures = self.status().transfer_failures;
+        let (reply, answer) = mpsc::channel();
+        self.commands.send(Command::Transfer { to, reply }).map_err(|_| TransferError::Closed)?;
+        answer.recv().map_err(|_| TransferError::Closed)??;
+        loop {
+            let status = self.status();
+            if status.role != Role::Leader && status.leader == Some(to) {
+                return Ok(());
+            }
+            if status.transfer_failures > failures {
+                return Err(TransferError::NotElected);
+            }
+            if status.closed {
+                return Err(TransferError::Closed);
+            }
+            if Instant::now() >= deadline {
+                return Err(TransferError::Timeout);
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+
     /// A snapshot, at most some tens of microseconds old. No lock, and nothing that the agent would wait for.
     pub fn status(&self) -> Status {
         // Relaxed: nothing else is read on the strength of this flag.
@@ -169,6 +210,14 @@ impl Node {
     /// Asks something of the agent; an error when it has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), ()> {
         self.commands.send(command).map_err(|_| ())
+    }
+
+    /// Measures quorum reads, `samples` of them, one at a time, and the floor under them, as many. Only on the leader.
+    pub fn measure_reads(&self, samples: usize) -> Result<ReadMeasurement, MeasureError> {
+        let (reply, answer) = mpsc::channel();
+        let command = Command::MeasureReads { samples, reply };
+        self.commands.send(command).map_err(|_| MeasureError::Closed)?;
+        answer.recv().map_err(|_| MeasureError::Closed)?
     }
 
     /// What it was opened with.

@@ -12,6 +12,7 @@ use crate::errors::OpenError;
 use crate::idle::Idle;
 use crate::members::Readmit;
 use crate::memory;
+use crate::reader::LeaseReads;
 
 /// What carries a node's verbs to the others.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +67,9 @@ pub struct Options {
     pub quorum: Quorum,
     /// What this node does, as leader, about members that lost their memory.
     pub readmit: Readmit,
+    /// Whether a leader answers reads by its lease alone, if the clocks of the group drift by less than what stands here;
+    /// `None`: never. The same on all nodes. Not for machines that are suspended or migrated.
+    pub lease_reads: Option<LeaseReads>,
     /// What the agent does when there is nothing to do.
     pub idle: Idle,
     /// How it learns that a peer has written: it looks, or is woken and may sleep as long as it has nothing to do. That takes
@@ -93,6 +97,7 @@ impl Options {
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
             readmit: Readmit::Ask,
+            lease_reads: None,
             idle: Idle::default(),
             notify: Notify::Poll,
             pin: None,

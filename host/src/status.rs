@@ -87,6 +87,8 @@ pub struct Status {
     pub lost: usize,
     /// How often another node refused to form a group with this one.
     pub form_refusals: u64,
+    /// How often the lead was to be handed over, and was not.
+    pub transfer_failures: u64,
     /// Events that nobody took in time and that were dropped.
     pub events_dropped: u64,
     /// Processes of former writers that were stopped in the middle of a copy and had to be killed.
@@ -114,6 +116,7 @@ pub(crate) struct Words {
     pub(crate) voters: u64,
     pub(crate) lost: u64,
     pub(crate) form_refusals: u64,
+    pub(crate) transfer_failures: u64,
     pub(crate) events_dropped: u64,
     pub(crate) shots: u64,
     pub(crate) followers: [FollowerWords; MAX_NODES + 1],
@@ -153,6 +156,7 @@ impl Words {
             voters: self.voters as usize,
             lost: self.lost as usize,
             form_refusals: self.form_refusals,
+            transfer_failures: self.transfer_failures,
             events_dropped: self.events_dropped,
             shots: self.shots,
             followers: followers

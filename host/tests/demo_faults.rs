@@ -3,8 +3,10 @@
 mod demo_common;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use demo_common::{Ended, Turn, check_all_well, lines, run, turn};
+use demo_common::{Ended, Turn, check_all_well, eventually, lines, run, turn};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Runs the demo on a file of so many lines, and checks that it ended well.
@@ -100,6 +102,43 @@ fn nobody_waits_for_a_follower_that_falls_below_the_ring() {
         assert!(!dir.join(format!("node-{behind}.applied")).exists());
         fs::remove_dir_all(&dir).expect("removed");
     }
+}
+
+/// Two of three die: the group has stopped. What the last one was not told is no loss, and nobody waits for it.
+#[test]
+fn survivors_that_are_no_majority_are_no_proof_of_a_loss() {
+    let turn = turn();
+    let dir = turn.path("out");
+    let mut demo = turn.demo("--kill leader --entries 6000000 --samples 0 --json --dir");
+    let demo = demo.arg(&dir).spawn().expect("the program runs");
+    let running = || {
+        let of = format!("/proc/{0}/task/{0}/children", demo.id());
+        let children = fs::read_to_string(of).unwrap_or_default();
+        let runs = |id: &&str| {
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X']) && !rest.is_empty())
+        };
+        children
+            .split_whitespace()
+            .filter(runs)
+            .map(|id| id.parse().expect("a process id"))
+            .collect::<Vec<i32>>()
+    };
+    eventually("three nodes", || running().len() == 3);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while running().len() == 3 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let victim = Pid::from_raw(running()[0]).expect("a process id");
+    kill_process(victim, Signal::ABORT).expect("killed");
+    let killed = Instant::now();
+    let output = demo.wait_with_output().expect("ends");
+    assert!(killed.elapsed() < Duration::from_secs(25), "{:?}", killed.elapsed());
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(1), "{json}");
+    assert_eq!((&json["lost"], &json["duplicated"]), (&Value::from(0), &Value::from(0)), "{json}");
+    assert!(json["failure"].as_str().is_some_and(|why| why.contains("SIGABRT")), "{json}");
 }
 
 #[test]

@@ -45,3 +45,44 @@ fn its_exit_status_says_whether_something_must_be_mended() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("shm.toml:1: "));
     assert_eq!(doctor(&["--node", "1"]).status.code(), Some(2));
 }
+
+/// What somebody set from outside so that a completed WRITE may be seen before its bytes: no node starts, and the doctor says
+/// the same as the node.
+#[cfg(feature = "verbs")]
+#[test]
+fn relaxed_ordering_from_outside_is_refused() {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    const VARIABLE: &str = "MLX5_RELAXED_PACKET_ORDERING_ON";
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let program = || Command::new(env!("CARGO_BIN_EXE_ringleader"));
+    assert!(program().arg("key").arg(path("key")).status().expect("runs").success());
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr().expect("one").port();
+    let text = format!(
+        "group = \"test\"\nnode = 1\nfabric = \"verbs\"\nring = \"512K\"\ncontrol = \"control\"\n\
+         [members]\n1 = \"127.0.0.1:{free}\"\n2 = \"127.0.0.1:1\"\n3 = \"127.0.0.1:2\"\n\
+         [verbs]\nkey_file = \"key\"\n"
+    );
+    fs::write(path("node.toml"), text).expect("written");
+    let run = |command: &str, value: &str| {
+        program()
+            .arg(command)
+            .arg("--config")
+            .arg(path("node.toml"))
+            .env(VARIABLE, value)
+            .output()
+            .expect("runs")
+    };
+    for value in ["1", "all"] {
+        let refused = run("run", value);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(VARIABLE) && said.contains("unset it"), "{said}");
+        let named = run("doctor", value);
+        let said = String::from_utf8_lossy(&named.stdout);
+        assert_eq!(named.status.code(), Some(1));
+        assert!(said.contains(&format!("{VARIABLE}={value}")), "{said}");
+    }
+    let said = run("doctor", "0");
+    assert!(!String::from_utf8_lossy(&said.stdout).contains(VARIABLE));
+}

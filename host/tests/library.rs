@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use ringleader::config::Notify;
 use ringleader::{
-    Entry, Event, Handle, MeasureError, Node, OpenError, Options, Outcome, Role, SubmitError, Ticket,
+    Entry, Event, GiveUp, Handle, LeaseReads, MeasureError, Node, OpenError, Options, Outcome, Read,
+    ReadOutcome, Role, SubmitError, Ticket, TransferError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -289,4 +290,85 @@ fn a_node_that_comes_back_without_its_memory_is_kept_out() {
     let status = back.status();
     assert!(!status.formed && status.role == Role::Follower, "{status:?}");
     assert!(applied.lock().unwrap().is_empty());
+}
+
+#[test]
+fn reads_see_all_that_was_committed_before_on_every_node_that_can_read_like_that() {
+    let dir = directory();
+    let with_leases = |node| {
+        let mut options = options(dir.path(), node);
+        options.lease_reads = Some(LeaseReads { clocks_drift_below_ppm: 1000 });
+        open_with(options)
+    };
+    let (nodes, applied): (Vec<_>, Vec<_>) = (1..=3).map(with_leases).unzip();
+    let group = Group { nodes, applied, _dir: dir };
+    assert_eq!(
+        group.nodes[1].reader().read(Read::Follower, PATIENCE),
+        Some(ReadOutcome::NotFormed),
+        "before there is a group"
+    );
+    group.nodes[0].form(PATIENCE).unwrap();
+    let mut readers: Vec<_> = group.nodes.iter().map(Node::reader).collect();
+    let mut seen = [0; 3];
+    for round in 0..200_u64 {
+        let leader = group.leader();
+        let mut handle = group.nodes[leader].handle();
+        let Some(index) = commit(&mut handle, &round.to_le_bytes()) else { continue };
+        for (node, reader) in readers.iter_mut().enumerate() {
+            for (at, how) in Read::ALL.into_iter().enumerate() {
+                match reader.read(how, PATIENCE).expect("every read ends") {
+                    ReadOutcome::Ready { applied_index } => {
+                        assert!(applied_index >= index, "{how:?} on {node}: {applied_index} < {index}");
+                        let last = group.applied[node].lock().unwrap().last().cloned().unwrap();
+                        assert!(last.0 >= index, "the application has it");
+                        seen[at] += 1;
+                    }
+                    ReadOutcome::NotLeader { .. } => assert!(how != Read::Follower),
+                    ReadOutcome::Failed(_) => {}
+                    other => panic!("{how:?} on {node}: {other:?}"),
+                }
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+    // What waits when a node ends is said so.
+    let mut reader = group.nodes[0].reader();
+    reader.ask(Read::Follower).unwrap();
+    drop(group);
+    until("the end", || reader.poll());
+    assert_eq!(reader.ask(Read::Follower), Err(SubmitError::Closed));
+}
+
+#[test]
+fn a_lead_is_handed_over_to_whom_it_is_told() {
+    let group = form();
+    let mut handed = 0;
+    for round in 0..6 {
+        let old = group.leader();
+        commit(&mut group.nodes[old].handle(), b"before");
+        let new = (old + 1 + round % 2) % 3;
+        let id = new as u8 + 1;
+        match group.nodes[old].transfer(id, PATIENCE) {
+            Ok(()) => {
+                until("it leads", || (group.nodes[new].status().role == Role::Leader).then_some(()));
+                handed += 1;
+            }
+            // On a machine with few processors a node may seem not to run.
+            Err(TransferError::NotReady | TransferError::NotElected | TransferError::NotLeader { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        until("a commit", || commit(&mut group.nodes[group.leader()].handle(), b"after"));
+    }
+    assert!(handed > 0);
+    let leader = group.leader();
+    let own = leader as u8 + 1;
+    assert_eq!(group.nodes[leader].transfer(own, PATIENCE), Err(TransferError::NotVoter));
+    assert_eq!(group.nodes[leader].transfer(9, PATIENCE), Err(TransferError::NotVoter));
+    let other = group.nodes[(leader + 1) % 3].transfer(own, PATIENCE);
+    assert!(matches!(other, Err(TransferError::NotLeader { .. })), "{other:?}");
+    let asked = |node: &Node| {
+        std::iter::from_fn(|| node.next_event())
+            .any(|timed| matches!(timed.event, Event::GaveUp { reason: GiveUp::Asked, .. }))
+    };
+    assert!(group.nodes.iter().any(asked));
 }

@@ -3,17 +3,18 @@
 mod demo_common;
 mod run_common;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use demo_common::turn;
 use run_common::{Place, said, until};
-use rustix::process::Signal;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn three_processes_form_a_group_apply_lines_and_leave_nothing_behind() {
@@ -107,6 +108,52 @@ fn a_forming_that_waits_does_not_keep_a_node_from_ending() {
     assert_eq!(form.wait().expect("ends").code(), Some(1));
 }
 
+/// Whoever gave up waiting takes no turn from those who ask next.
+#[test]
+fn formings_that_nobody_waits_for_are_over() {
+    let place = Place::new();
+    let mut node = place.run(1);
+    until(|| place.status(1).is_some(), || node.said());
+    let socket = place.regions().join("node-1.control");
+    for _ in 0..8 {
+        let mut stream = UnixStream::connect(&socket).expect("connects");
+        stream.write_all(b"{\"form\":{\"timeout_ms\":600000}}\n").expect("written");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let begun = Instant::now();
+    until(|| place.status(1).is_some(), || node.said());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(node.end(Signal::TERM), Some(0));
+}
+
+/// A job in the background that reads its terminal is stopped by the kernel: such a node would be a zombie.
+#[test]
+fn a_node_in_the_background_of_a_terminal_does_not_read_it() {
+    let place = Place::new();
+    let run = place.command("run", 1);
+    let args: Vec<_> = run.get_args().map(|arg| arg.to_str().expect("text")).collect();
+    let job = format!(
+        "set -m; {} {} & cat; kill -CONT %1; kill %1; wait",
+        env!("CARGO_BIN_EXE_ringleader"),
+        args.join(" ")
+    );
+    let mut shell = Command::new("script")
+        .args(["--quiet", "--command", &format!("bash -c '{job}'"), "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("script (util-linux) runs");
+    until(|| place.status(1).is_some(), || "does not start".to_owned());
+    let mut terminal = shell.stdin.take().expect("open");
+    for _ in 0..20 {
+        terminal.write_all(b"for somebody else\n").expect("written");
+        thread::sleep(Duration::from_millis(25));
+    }
+    assert!(place.status(1).is_some(), "it was stopped");
+    terminal.write_all(b"\x04").expect("written");
+    assert!(shell.wait().expect("ends").success());
+}
+
 #[test]
 fn what_asks_nonsense_or_nothing_is_not_answered() {
     let place = Place::new();
@@ -128,6 +175,46 @@ fn what_asks_nonsense_or_nothing_is_not_answered() {
     until(|| place.status(1).is_some(), || node.said());
     drop(silent);
     assert_eq!(node.end(Signal::TERM), Some(0));
+}
+
+/// What a node logs may find no reader any more, and no room.
+#[test]
+fn a_node_runs_on_when_nobody_hears_what_it_logs() {
+    let place = Place::new();
+    for deaf in ["pipe", "full"] {
+        let mut command = place.command("run", 1);
+        command.env("RINGLEADER_LOG", "trace").stdout(Stdio::null());
+        if deaf == "full" {
+            command.stderr(File::options().write(true).open("/dev/full").expect("opens"));
+        }
+        let mut child = command.spawn().expect("starts");
+        drop(child.stderr.take());
+        until(|| place.status(1).is_some(), || deaf.to_owned());
+        let form = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
+        assert!(said(&form).contains("not all members answered"), "{deaf}: {}", said(&form));
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+        assert_eq!(child.wait().expect("ends").code(), Some(0), "{deaf}");
+    }
+}
+
+/// A terminal that is held, or a log that nobody takes away: lines are dropped, and nothing waits for their reader.
+#[test]
+fn a_node_runs_on_when_nobody_reads_what_it_says() {
+    let place = Place::new();
+    let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+    let flags = fcntl_getfl(&writer).expect("its flags");
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("set");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).expect("set");
+    let mut command = place.command("run", 1);
+    command.env("RINGLEADER_LOG", "trace").stdout(Stdio::null()).stderr(writer);
+    let mut child = command.spawn().expect("starts");
+    until(|| place.status(1).is_some(), || "waits for a reader".to_owned());
+    let form = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
+    assert!(said(&form).contains("not all members answered"), "{}", said(&form));
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+    until(|| child.try_wait().expect("its status").is_some(), || "does not end".to_owned());
+    assert_eq!(child.wait().expect("ended").code(), Some(0));
 }
 
 #[test]
@@ -155,6 +242,10 @@ fn mistakes_are_told_in_one_line_and_leave_nothing() {
     assert_eq!(fs::read_to_string(&full).expect("reads"), "something\n");
     assert!(told(&config, &["--applied", "/nowhere/at/all"]).contains("--applied /nowhere/at/all"));
     assert!(told(&with("control = \"/proc/x/y\""), &[]).contains("control socket"));
+    // A pipe that nobody reads is not waited for: no signal would end that.
+    let pipe = place.turn.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+    assert!(told(&config, &["--applied", pipe.to_str().expect("text")]).contains("nobody reads this pipe"));
     // A file that is made for nothing goes again.
     let fresh = place.turn.path("fresh");
     told(&with("pin = 60000"), &["--applied", fresh.to_str().expect("text")]);
@@ -178,6 +269,15 @@ fn a_key_is_made_once() {
     assert_eq!(again.status.code(), Some(2));
     assert!(said(&again).contains("exists"), "{}", said(&again));
     assert_eq!(fs::read(&path).expect("reads"), key);
+    // Where there is no room for it nothing stays.
+    let none = turn.path("none.key");
+    let full = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" key \"$1\"", env!("CARGO_BIN_EXE_ringleader")])
+        .arg(&none)
+        .output()
+        .expect("runs");
+    assert_eq!(full.status.code(), Some(2), "{}", said(&full));
+    assert!(said(&full).contains("too large") && !none.exists(), "{}", said(&full));
 
     // The key of a configuration is looked at before anything else of it.
     let config = turn.path("verbs.toml");
@@ -194,4 +294,51 @@ fn a_key_is_made_once() {
     assert_eq!(run.status.code(), Some(2));
     assert!(said(&run).contains("chmod 600"), "{}", said(&run));
     assert!(!turn.path("run").exists());
+}
+
+#[test]
+fn a_lead_is_handed_over_and_nodes_say_whether_they_may_be_read() {
+    let place = Place::new();
+    let mut nodes = vec![place.run(1), place.run(2), place.run(3)];
+    place.wait_for(&nodes);
+    let ask = |what: &str, node: u8, more: &[&str]| {
+        let output = place.command(what, node).args(more).output().expect("runs");
+        (output.status.code(), said(&output))
+    };
+    let early = ask("read", 1, &["--how", "follower"]);
+    assert_eq!(early.0, Some(1), "{}", early.1);
+    assert!(early.1.contains("its group is not formed"), "{}", early.1);
+    assert_eq!(ask("form", 1, &[]).0, Some(0));
+    let mut handed = false;
+    for _ in 0..10 {
+        let old = place.leader(&nodes);
+        let new = nodes[(old + 1) % 3].node;
+        let (code, said) = ask("transfer", nodes[old].node, &["--to", &new.to_string()]);
+        if code == Some(0) {
+            assert_eq!(said, format!("node {new} leads\n"));
+            until(|| place.status(new).is_some_and(|status| status["role"] == "leader"), || said.clone());
+            handed = true;
+            break;
+        }
+        // A node may seem not to run, where there are few processors.
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.starts_with("ringleader: not handed over: "), "{said}");
+    }
+    assert!(handed);
+    let leader = place.leader(&nodes);
+    let (leads, follows) = (nodes[leader].node, nodes[(leader + 1) % 3].node);
+    let (code, text) = ask("transfer", leads, &["--to", "9"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("node 9: it is the leader itself, or no voter of the group"), "{text}");
+    nodes[leader].write("a line\n");
+    until(|| nodes[leader].applied() == "a line\n", || nodes[leader].said());
+    for (node, how) in [(leads, "quorum"), (leads, "follower"), (follows, "follower")] {
+        let (code, text) = ask("read", node, &["--how", how]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.starts_with("may be read: applied up to entry "), "{text}");
+    }
+    let (code, text) = ask("read", follows, &[]);
+    assert_eq!((code, text.contains("this node does not lead")), (Some(1), true), "{text}");
+    let (code, text) = ask("read", leads, &["--how", "lease"]);
+    assert_eq!((code, text.contains("lease_reads_if_clocks_drift_below_ppm")), (Some(1), true), "{text}");
 }

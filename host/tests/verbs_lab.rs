@@ -2,10 +2,14 @@
 //! wrong with devices and links. `make lab` makes such a machine and runs these with `--ignored`; they need root there.
 
 #![cfg(feature = "verbs")]
+#![expect(unsafe_code, reason = "a global allocator is unsafe to implement")]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +22,67 @@ use ringleader::{
 };
 
 const KEY: [u8; 32] = [7; 32];
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+const THREADS: usize = 1024;
+static ALLOCATIONS: [AtomicU64; THREADS] = [const { AtomicU64::new(0) }; THREADS];
+
+thread_local! {
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Where the allocations of this thread are counted: by its number, which is asked of the kernel once.
+fn count() {
+    let thread = THREAD.get();
+    let thread = if thread == 0 { rustix::thread::gettid().as_raw_nonzero().get() as usize } else { thread };
+    THREAD.set(thread);
+    ALLOCATIONS[thread % THREADS].fetch_add(1, Ordering::Relaxed);
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps to the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The allocations so far of all threads that beat.
+fn allocations_of_agents() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
+    let numbers = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
+    let agents = numbers.filter(|number| {
+        std::fs::read_to_string(format!("/proc/self/task/{number}/comm"))
+            .is_ok_and(|name| name.starts_with("ringleader-"))
+    });
+    agents
+        .map(|number| number.parse::<usize>().expect("a number"))
+        .map(|number| ALLOCATIONS[number % THREADS].load(Ordering::Relaxed))
+        .sum()
+}
 
 type Applied = Arc<Mutex<Vec<u64>>>;
 
@@ -253,6 +318,39 @@ fn a_wrong_key_or_geometry_keeps_a_node_out() {
         }
     });
     assert_eq!(wrong_ring.nodes[0].form(Duration::from_secs(3)), Err(FormError::Timeout));
+}
+
+/// What the state machine of this test does is its own affair: its list has room for all.
+#[test]
+#[ignore = "needs soft-RoCE devices: make lab"]
+fn nothing_is_allocated_while_agents_commit() {
+    let group = Group::formed(3);
+    for applied in &group.applied {
+        applied.lock().expect("nobody panics").reserve(100_000);
+    }
+    group.propose(0..20, |_| true);
+    let leader = group.wait_for_leader(|_| true);
+    let mut handle = group.nodes[leader].handle();
+    let mut next = 20u64;
+    let mut commit = |count: u64| {
+        let (mut sent, mut committed) = (0, 0);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while committed < count {
+            while sent < count && sent - committed < 50 && handle.propose(&next.to_le_bytes()).is_ok() {
+                (sent, next) = (sent + 1, next + 1);
+            }
+            let Some((_, outcome)) = handle.wait(Duration::from_secs(20)) else { continue };
+            assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+            committed += 1;
+            assert!(Instant::now() < deadline, "{committed} of {count} are committed");
+        }
+    };
+    commit(500);
+    let before = allocations_of_agents();
+    assert!(before > 0, "they are counted");
+    commit(1500);
+    assert_eq!(allocations_of_agents() - before, 0);
+    group.wait_until_identical(next, |_| true);
 }
 
 /// Run with `RINGLEADER_TEST_DEVICE_FATAL=1:5000`.

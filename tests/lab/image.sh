@@ -11,7 +11,12 @@ cache=${1:?usage: image.sh CACHE}
 mkdir -p "$cache/debs"
 cache=$(cd "$cache" && pwd)
 
-kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/ *Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -n 1)
+find_kernel() { apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/ *Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -n 1; }
+# The lists of packages, where they are missing or too old, as far as one may.
+refresh() { [ "$(id -u)" != 0 ] || apt-get update -qq >&2 || true; }
+
+kernel=$(find_kernel)
+[ -n "$kernel" ] || { refresh; kernel=$(find_kernel); }
 [ -n "$kernel" ] || { echo "lab: apt knows no kernel package (linux-image-amd64): run apt-get update" >&2; exit 1; }
 stamp="$kernel $(cat "$here/image.sh" "$here/init" | cksum)"
 [ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && exit 0
@@ -22,9 +27,12 @@ packages="$kernel busybox-static dash kmod iproute2 rdma-core libibverbs1 ibverb
     libc6 libgcc-s1 libbpf1 libbsd0 libcap2 libelf1 libmd0 libmnl0 libxtables12 zlib1g libnl-3-200 libnl-route-3-200
     liblzma5 libzstd1 libssl3"
 cd "$cache/debs"
+has() { ls "$1"_*.deb >/dev/null 2>&1; }
+fetch() { has "$1" || apt-get download -qq "$1" 2>&1 | grep -v unsandboxed >&2 || true; }
 for package in $packages; do
-    ls "${package}"_*.deb >/dev/null 2>&1 || apt-get download -qq "$package" 2>&1 | grep -v unsandboxed >&2 || true
-    ls "${package}"_*.deb >/dev/null 2>&1 || { echo "lab: cannot fetch $package" >&2; exit 1; }
+    fetch "$package"
+    has "$package" || { refresh; fetch "$package"; }
+    has "$package" || { echo "lab: cannot fetch $package" >&2; exit 1; }
 done
 
 rm -rf "$cache/unpacked" "$cache/root"
@@ -39,8 +47,8 @@ mkdir -p bin sbin lib lib64 dev proc sys run tmp root etc dev/shm usr/lib
 ln -s ../../lib usr/lib/x86_64-linux-gnu 2>/dev/null || true
 ln -s . lib/x86_64-linux-gnu
 cp "$from/bin/busybox" bin/busybox
-for applet in cat chmod cmp cp cut date dmesg echo env grep head hostname kill ln ls md5sum mkdir mkfifo mount mv nc poweroff printf ps pwd reboot rm \
-    sed seq sleep sort stty sync tail tee test timeout touch tr true umount uname wc xargs; do
+for applet in cat chmod cmp cp cut date dmesg echo env grep head hostname httpd kill ln ls md5sum mkdir mkfifo mount mv nc poweroff printf ps pwd reboot rm \
+    sed seq sleep sort stty sync tail tee test timeout touch tr true umount uname uniq wc xargs; do
     ln -s busybox "bin/$applet"
 done
 # Debian's own shell: busybox's would prefer its own ip, which knows no veth.

@@ -19,13 +19,13 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 # A group of its own for each run: the frames of another lab on this host are not ours.
 group="239.$(($$ % 250)).$(($(date +%s) % 250)).7:$((20000 + $$ % 20000))"
+"$lab/ringleader" key "$work/key" >/dev/null
 for node in $(seq 1 $nodes); do
     mkdir "$work/$node"
-    cp "$lab/ringleader" "$lab/main" "$work/$node/"
-    cp "$work/key" "$work/$node/" 2>/dev/null || { "$lab/ringleader" key "$work/key" >/dev/null && cp -p "$work/key" "$work/$node/"; }
+    cp -rp "$lab/ringleader" "$lab/main" "$lab/inside" "$work/key" "$work/$node/"
     echo member > "$work/$node/what"
     echo "$node $nodes" > "$work/$node/member"
-    LAB_SECONDS=${LAB_SECONDS:-300} LAB_MEMORY=512 "$here/boot.sh" "$cache" "$work/$node" \
+    LAB_SECONDS=${LAB_SECONDS:-500} LAB_MEMORY=512 "$here/boot.sh" "$cache" "$work/$node" \
         -netdev "socket,id=net,mcast=$group,localaddr=127.0.0.1" \
         -device "virtio-net-pci,netdev=net,mac=52:54:00:00:00:0$node" > "$work/$node.log" 2>&1 &
     children="$children $!"

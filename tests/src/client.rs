@@ -1,9 +1,10 @@
-//! The client of a run: unique payloads, what became of each, and which to propose again.
+//! The client of a run: unique payloads, what became of each, which to propose again; and its reads.
 
-use ringleader_core::types::{Index, NodeId, Term};
+use ringleader_core::read::{Read, ReadTicket};
+use ringleader_core::types::{Index, Instant, NodeId, Term};
 
 use crate::history;
-use crate::invariants::linearizability::{Moment, Write};
+use crate::invariants::linearizability::{self, Moment, Write};
 
 /// One payload the client wants committed once.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,20 @@ struct Open {
     write: usize,
 }
 
+/// A read that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenRead {
+    /// Who was asked.
+    pub node: NodeId,
+    /// How, and its number there.
+    pub ticket: ReadTicket,
+    /// What the node's clock had shown.
+    pub asked_at: Instant,
+    /// What was acknowledged, or read, before.
+    pub must_see: Index,
+    invoked: Moment,
+}
+
 /// All payloads of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
@@ -38,6 +53,12 @@ pub struct Client {
     again: Vec<u64>,
     acknowledged: u64,
     writes: Vec<Write>,
+    open_reads: Vec<OpenRead>,
+    reads: Vec<linearizability::Read>,
+    /// Answered reads, by kind.
+    answered: [u64; 3],
+    /// The last entry that was acknowledged to anybody, or that a read saw.
+    known: Index,
     now: Moment,
 }
 
@@ -84,7 +105,7 @@ impl Client {
     ) -> Result<(), E> {
         self.now += 1;
         let (proposals, acknowledged) = (&mut self.proposals, &mut self.acknowledged);
-        let (writes, now) = (&mut self.writes, self.now);
+        let (writes, now, known) = (&mut self.writes, self.now, &mut self.known);
         let mut result = Ok(());
         self.open.retain(|open| {
             if (open.node, open.term) != (node, term) || open.index > index {
@@ -94,6 +115,7 @@ impl Client {
             proposal.acknowledged = Some(open.index);
             writes[open.write].acknowledged = Some(now);
             *acknowledged += 1;
+            *known = open.index.max(*known);
             if result.is_ok() {
                 result = check(open.number, proposal, open.term, open.index);
             }
@@ -119,6 +141,62 @@ impl Client {
     /// An entry with this payload is committed.
     pub fn seen_committed(&mut self, number: u64) -> Option<&mut Proposal> {
         self.proposals.get_mut(usize::try_from(number).ok()?)
+    }
+
+    /// A node was asked for a read.
+    pub fn read_begun(&mut self, node: NodeId, ticket: ReadTicket, asked_at: Instant) {
+        self.now += 1;
+        let (invoked, must_see) = (self.now, self.known);
+        self.open_reads.push(OpenRead { node, ticket, asked_at, must_see, invoked });
+    }
+
+    /// All reads of that kind up to that number have ended at a node, answered from the state behind entry `saw`, if at all.
+    /// Calls `check` for each that was answered.
+    pub fn read_ended<E>(
+        &mut self,
+        node: NodeId,
+        how: Read,
+        number: u64,
+        saw: Option<Index>,
+        check: impl Fn(&OpenRead, Index) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.now += 1;
+        let now = self.now;
+        let ended =
+            |read: &mut OpenRead| read.node == node && read.ticket.how == how && read.ticket.number <= number;
+        for read in self.open_reads.extract_if(.., ended) {
+            let Some(saw) = saw else { continue };
+            check(&read, saw)?;
+            self.answered[how as usize] += 1;
+            self.reads.push(linearizability::Read { invoked: read.invoked, answered: now, saw });
+        }
+        self.known = self.known.max(saw.unwrap_or_default());
+        Ok(())
+    }
+
+    /// A node died: nobody hears of the reads that wait there.
+    pub fn forget_reads(&mut self, node: NodeId) {
+        self.open_reads.retain(|read| read.node != node);
+    }
+
+    /// Whether a read waits at a node.
+    pub fn waits_at(&self, node: NodeId) -> bool {
+        self.oldest_read_at(node).is_some()
+    }
+
+    /// The read that waits longest there.
+    pub fn oldest_read_at(&self, node: NodeId) -> Option<&OpenRead> {
+        self.open_reads.iter().find(|read| read.node == node)
+    }
+
+    /// How many reads of that kind were answered.
+    pub fn answered(&self, how: Read) -> u64 {
+        self.answered[how as usize]
+    }
+
+    /// All reads that were answered, as the client saw it.
+    pub fn reads(&self) -> &[linearizability::Read] {
+        &self.reads
     }
 
     /// All that was proposed, and when, as the client saw it.

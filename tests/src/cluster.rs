@@ -4,6 +4,10 @@
 //! stopped between any two of these. The invariants are asked after each. What goes wrong, and when, is not decided
 //! here: `run` does that for seeds, a test for itself.
 
+mod reading;
+
+pub use reading::Trap;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use ringleader_core::mem::Areas;
 use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::options::Options;
 use ringleader_core::proposer::{OwnCopy, Quorum};
+use ringleader_core::read::{LeaseReads, Read};
 use ringleader_core::replica::{ProposeError, Replica};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
 use ringleader_core::verb::Class;
@@ -53,6 +58,10 @@ struct Node {
     stage: Stage,
     /// Number of the round that is to come.
     next_round: u64,
+    /// What its loop has read from its clock last.
+    clock_read: Instant,
+    /// Reads that wait for its loop to come to them.
+    asked: Vec<Read>,
     /// Its clock: what it shows at time 0, and how its rate differs from the true one.
     clock_offset_ns: u64,
     clock_ppm: i64,
@@ -94,6 +103,10 @@ pub struct Cluster {
     pub wishes: VecDeque<(Change, u32)>,
     /// The client proposes.
     pub proposing: bool,
+    /// The client reads, as often as the plan says.
+    pub reading: bool,
+    /// Whom to stop, and where.
+    trap: Option<(NodeId, Trap)>,
     /// Seen at a proposal, and told at the next step.
     violation: Option<Violation>,
     group: u128,
@@ -116,6 +129,8 @@ impl Cluster {
             events: BTreeMap::new(),
             wishes: VecDeque::new(),
             proposing: true,
+            reading: true,
+            trap: None,
             violation: None,
             group: u128::from(rng.word()) << 64 | u128::from(rng.word()),
             rng,
@@ -128,8 +143,19 @@ impl Cluster {
                 replica: None,
                 stage: Stage::Inputs,
                 next_round: 0,
+                clock_read: Instant(0),
+                asked: Vec::new(),
                 clock_offset_ns: 1_000_000_000 + cluster.rng.below(1 << 40),
-                clock_ppm: cluster.rng.within((0, 2 * drift)) as i64 - drift as i64,
+                clock_ppm: match cluster.rng.within((0, 2 * drift)) {
+                    at if cluster.plan.clocks_apart => {
+                        if at < drift {
+                            -(drift as i64)
+                        } else {
+                            drift as i64
+                        }
+                    }
+                    at => at as i64 - drift as i64,
+                },
                 paused_until_ns: 0,
                 slowness: 1,
                 slow_until_ns: 0,
@@ -259,6 +285,8 @@ impl Cluster {
         self.fabric.fail_domain(id, Domain::Process);
         self.watch.died(id);
         self.forget(id, None);
+        self.client.forget_reads(id);
+        self.nodes[at(id)].asked.clear();
     }
 
     /// Starts a node's process with empty memory.
@@ -284,6 +312,10 @@ impl Cluster {
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
             own_copy: if seed & 2 == 0 { OwnCopy::First } else { OwnCopy::Last },
+            lease_reads: self
+                .plan
+                .lease_reads
+                .then_some(LeaseReads { clocks_drift_below_ppm: self.plan.timing.drift_ppm }),
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),
             seed,
@@ -309,6 +341,7 @@ impl Cluster {
         node.behind = false;
         node.replica = Some(replica);
         node.stage = Stage::Inputs;
+        node.clock_read = now;
         node.paused_until_ns = 0;
         node.aborted = false;
         self.note(|| format!("node {id} starts (life {life})"));
@@ -319,6 +352,7 @@ impl Cluster {
     /// Everything that can get well gets well: `weather` from now on, no cut, no silence, nobody stopped or slow.
     pub fn heal(&mut self, weather: Weather) {
         self.note(|| "all faults stop".into());
+        self.clear_trap();
         self.fabric.heal(weather);
         self.plan.stutter_ppm = 0;
         for id in self.ids() {
@@ -407,8 +441,14 @@ impl Cluster {
             self.watch.before_step(&self.members[at(id)], stage == Stage::Inputs, now);
             let finished = match stage {
                 Stage::Inputs => self.inputs(id),
-                Stage::Events => self.events(id)?,
-                Stage::Verbs => self.verbs(id)?,
+                Stage::Events => {
+                    self.arrivals(id);
+                    self.events(id)?
+                }
+                Stage::Verbs => {
+                    self.arrivals(id);
+                    self.verbs(id)?
+                }
             };
             if finished {
                 self.nodes[at(id)].stage = match stage {
@@ -436,6 +476,9 @@ impl Cluster {
                 self.crash(id);
                 return Ok(());
             }
+            if self.is_paused(id) || finished && self.springs_after(id, stage) {
+                return Ok(());
+            }
             if self.rng.chance(self.plan.stutter_ppm) {
                 self.fabric.faults.stutters += 1;
                 let wait = self.rng.below(self.plan.stutter_ns);
@@ -456,6 +499,7 @@ impl Cluster {
 
     fn inputs(&mut self, id: NodeId) -> bool {
         let now = self.clock(id);
+        self.nodes[at(id)].clock_read = now;
         for _ in 0..REAP_BATCH {
             let Some(done) = self.fabric.reap(id) else { break };
             if let Some(replica) = &mut self.nodes[at(id)].replica {
@@ -562,10 +606,12 @@ impl Cluster {
             // The event may speak of what status showed only after the last look.
             self.see(id);
             self.watch.event(id, &event, &self.members, self.fabric.now_ns(), &mut self.client)?;
+            self.read_event(id, &event)?;
             if let Event::Committed { index, .. } = event {
                 self.note(|| format!("node {id} commits up to entry {index}"));
             }
         }
+        self.reads_end(id)?;
         let stalled = self.nodes[at(id)].stalled_until_ns > self.now_ns();
         for _ in 0..if stalled { 0 } else { APPLY_BATCH } {
             let mut applied = None;
@@ -595,6 +641,9 @@ impl Cluster {
             }
             self.watch.posted(id, &verb, &self.members)?;
             self.fabric.post(id, verb);
+            if self.springs_on(id, &verb) {
+                return Ok(false);
+            }
             if self.rng.chance(self.plan.stutter_ppm / 4) {
                 self.fabric.faults.stutters += 1;
                 return Ok(false);

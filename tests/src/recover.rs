@@ -1,6 +1,7 @@
 //! The end of a run: all faults stop, and the group must get well within its bound.
 
 use ringleader_core::membership::Configuration;
+use ringleader_core::read::Read;
 use ringleader_core::types::{Incarnation, NodeId};
 
 use crate::cluster::Cluster;
@@ -40,6 +41,11 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
     let mut liveness =
         Liveness::new(cluster.now_ns(), cluster.plan.bound_ns, acknowledged, NEW_PROPOSALS, full);
     cluster.proposing = true;
+    let reads = wanted_reads(cluster);
+    if !reads.is_empty() {
+        cluster.reading = true;
+        cluster.plan.read_ppm = cluster.plan.read_ppm.max(50_000);
+    }
     let look_every = cluster.plan.timing.beat_ns / 2;
     loop {
         cluster.run_for(look_every)?;
@@ -55,11 +61,22 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
             cluster.client.acknowledged(),
             cluster.fabric.faults.full,
         )?;
-        if done {
+        let unread = reads.iter().find(|(how, before)| cluster.client.answered(*how) == *before);
+        if let (Some((how, _)), true) = (unread, liveness.is_over(cluster.now_ns())) {
+            return Err(Violation::new(14, format!("no {how:?} read was answered after all faults stopped")));
+        }
+        if done && unread.is_none() {
             outcome.recovery_ns = Some(liveness.waited_ns(cluster.now_ns()));
             return Ok(());
         }
     }
+}
+
+/// The kinds of reads that must be answered again, and how many of each were up to now.
+fn wanted_reads(cluster: &Cluster) -> Vec<(Read, u64)> {
+    let allowed = |how: &Read| *how != Read::Lease || cluster.plan.lease_reads;
+    let kinds = Read::ALL.into_iter().filter(|how| cluster.plan.read_ppm > 0 && allowed(how));
+    kinds.map(|how| (how, cluster.client.answered(how))).collect()
 }
 
 /// How many voters more than a majority are neither gone nor stopped for good, nor in need of a snapshot, by every

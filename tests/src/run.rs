@@ -25,6 +25,8 @@ pub struct Outcome {
     pub entries: u64,
     /// Acknowledged proposals.
     pub acknowledged: u64,
+    /// Reads that were answered.
+    pub reads: u64,
     /// Terms that had a leader.
     pub elections: u64,
     /// What nodes told their hosts, by kind, and how often.
@@ -81,6 +83,7 @@ pub fn run_with(
     outcome.violation = result.err();
     outcome.entries = cluster.watch.history.len() as u64;
     outcome.acknowledged = cluster.client.acknowledged();
+    outcome.reads = cluster.client.reads().len() as u64;
     outcome.elections = cluster.watch.leaders.count();
     outcome.events = std::mem::take(&mut cluster.events);
     outcome.faults = cluster.fabric.faults;

@@ -55,6 +55,8 @@ pub enum Fault {
     RemoveLeader,
     /// An operator readmits who lost its memory, in one of the two ways.
     ReadmitMember,
+    /// The leader is told to hand over to somebody.
+    Transfer,
 }
 
 /// Those that the first seeds know.
@@ -157,6 +159,12 @@ pub struct Plan {
     pub again_ppm: u32,
     /// Rates of clocks differ from the true one by up to this, in parts per million.
     pub drift_ppm: u64,
+    /// Every clock drifts as far as that, one way or the other.
+    pub clocks_apart: bool,
+    /// At two places of each round of its loop a node is asked for reads.
+    pub read_ppm: u32,
+    /// Leases are allowed to answer reads.
+    pub lease_reads: bool,
 }
 
 impl Plan {
@@ -182,10 +190,11 @@ impl Plan {
             plan.weather.fence_tail_ns = 5 * suspect;
         }
         if rng.chance(300_000) {
-            // Nothing that holds today hangs on clocks: leases are kept by acceptors, and nobody reads by them.
+            // Nothing hangs on clocks but lease reads, and these are not allowed then.
             plan.drift_ppm = rng.pick(&[5_000, 50_000, 150_000]);
             plan.bound_ns += plan.bound_ns * 3 * plan.drift_ppm / 1_000_000;
         }
+        plan.draw_reads();
         plan
     }
 
@@ -205,6 +214,27 @@ impl Plan {
         plan.sizes = rng.pick(&[Sizes::Small, Sizes::Small, Sizes::Small, plan.sizes]);
         plan.safety_ns += plan.safety_ns / 2;
         plan
+    }
+
+    /// What came with reads, from draws of its own: the seeds of the list are as they were.
+    fn draw_reads(&mut self) {
+        let mut rng = Rng::new(self.seed ^ 0x4eb5_0000_0000_0000 ^ u64::from(self.nodes) << 32);
+        self.read_ppm = rng.pick(&[0, 10_000, 50_000, 300_000]);
+        for _ in 0..rng.pick(&[0, 0, 1, 3]) {
+            self.faults.push(Fault::Transfer);
+        }
+        let within = self.drift_ppm <= self.timing.drift_ppm / 2;
+        self.lease_reads = within && rng.chance(700_000);
+        if self.lease_reads && rng.chance(400_000) {
+            self.drift_by(rng.pick(&[20_000, 100_000, 300_000]));
+        }
+    }
+
+    /// Clocks drift by as much as this bound, which the core is told.
+    pub fn drift_by(&mut self, bound_ppm: u64) {
+        self.timing.drift_ppm = bound_ppm;
+        self.drift_ppm = bound_ppm / 2;
+        self.bound_ns += self.bound_ns * 3 * self.drift_ppm / 1_000_000;
     }
 
     /// Its part that is drawn first, and stays as it is: the list of seeds that once failed hangs on it.
@@ -251,6 +281,9 @@ impl Plan {
             burst: rng.pick(&[1, 1, 4, 12]),
             again_ppm: rng.pick(&[0, 300_000, 1_000_000]),
             drift_ppm: timing.drift_ppm / 2,
+            clocks_apart: false,
+            read_ppm: 0,
+            lease_reads: false,
         }
     }
 
@@ -283,6 +316,9 @@ impl Plan {
             burst: 1,
             again_ppm: 0,
             drift_ppm: 0,
+            clocks_apart: false,
+            read_ppm: 0,
+            lease_reads: false,
         }
     }
 }

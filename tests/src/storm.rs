@@ -135,6 +135,9 @@ impl Storm {
             Fault::BreakPipe => cluster.fabric.break_pipe(PipeId { from: victim, to: other, plane }),
             Fault::BreakGate => cluster.fabric.break_gate(victim, other),
             Fault::Mute => cluster.fabric.mute(PipeId { from: victim, to: other, plane }, lasts),
+            Fault::Transfer => {
+                cluster.transfer(leader, if victim == leader { other } else { victim });
+            }
             Fault::Slow => {
                 cluster.fabric.faults.slow_nodes += 1;
                 let times = self.rng.within((4, 60));

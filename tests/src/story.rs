@@ -130,8 +130,9 @@ impl Story<'_> {
         if told > 0 { Ok(()) } else { Err(Ended::Untold) }
     }
 
-    /// No link is cut, nobody is stopped.
+    /// No link is cut, nobody is stopped, or about to be.
     pub fn mend(&mut self) {
+        self.cluster.clear_trap();
         for one in self.cluster.ids() {
             self.cluster.resume(one);
             for other in self.cluster.ids() {

@@ -42,6 +42,7 @@ pub struct Sum {
     nodes: BTreeMap<u8, u64>,
     entries: u64,
     acknowledged: u64,
+    reads: u64,
     elections: u64,
     events: BTreeMap<String, u64>,
     faults: Faults,
@@ -67,6 +68,7 @@ pub struct Summary {
     nodes: BTreeMap<u8, u64>,
     entries: u64,
     acknowledged: u64,
+    reads: u64,
     elections: u64,
     events: BTreeMap<String, u64>,
     faults: Faults,
@@ -99,6 +101,7 @@ impl Sum {
         *self.nodes.entry(outcome.nodes).or_default() += 1;
         self.entries += outcome.entries;
         self.acknowledged += outcome.acknowledged;
+        self.reads += outcome.reads;
         self.elections += outcome.elections;
         self.faults.add(&outcome.faults);
         for (event, count) in &outcome.events {
@@ -137,6 +140,7 @@ impl Sum {
             nodes: self.nodes,
             entries: self.entries,
             acknowledged: self.acknowledged,
+            reads: self.reads,
             elections: self.elections,
             events: self.events,
             faults: self.faults,
@@ -180,8 +184,8 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "{} entries committed, {} proposals acknowledged, {} elections won",
-            self.entries, self.acknowledged, self.elections
+            "{} entries committed, {} proposals acknowledged, {} reads answered, {} elections won",
+            self.entries, self.acknowledged, self.reads, self.elections
         )?;
         writeln!(
             f,

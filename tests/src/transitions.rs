@@ -51,7 +51,7 @@ const UNREACHABLE: &[(&str, &str)] = &[
     ("candidate: asking the own acceptor -> ended: terms", "2^56 terms: only a damaged line leads there"),
     (
         "leader: leads -> yields: its first entry",
-        "a safety net: who completes beats takes the first entry, too",
+        "a safety net: who completes beats takes the first entry, too, but for one run in ten thousands",
     ),
     (
         "walker: confirmed -> damaged",
@@ -73,6 +73,7 @@ pub fn all() -> Vec<Transition> {
     add::<mark::Inbound>(&mut all);
     add::<mark::Candidate>(&mut all);
     add::<mark::Leader>(&mut all);
+    add::<mark::Reader>(&mut all);
     for (from, to, why) in FOLLOWER {
         let text = format!("{} -> {}: {why}", name(*from), name(*to));
         push(&mut all, "follower", text, mark::follower_count(*from, *to));

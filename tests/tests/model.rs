@@ -36,6 +36,24 @@ fn every_order_of_a_proposal_is_exhausted() {
     assert!(done[0].outcome.exhausted && done[0].outcome.states > 1000, "{:?}", done[0].outcome);
 }
 
+/// A proposal and a read, at the leader or at a follower, in every order.
+#[test]
+fn every_order_of_a_proposal_and_a_read_is_exhausted() {
+    let bounds = Bounds {
+        proposals: 1,
+        reads: 1,
+        candidates: 0,
+        faults: 0,
+        waits: 0,
+        deviations: Some(2),
+        ..Bounds::default()
+    };
+    let (found, done) = search(bounds);
+    assert!(found.is_none(), "{:#?}", found);
+    let outcome = &done.last().expect("a round").outcome;
+    assert!(outcome.exhausted && outcome.states > 1000, "{outcome:?}");
+}
+
 /// Protocol.md 2, A2: where a fence does not wait for what passed before it, an old leader's WRITE lands in the log of a new
 /// one.
 #[test]

@@ -129,12 +129,26 @@ impl Proposer {
         let since = *self.lead.told_since.get_or_insert(on.now);
         let all =
             self.lead.audience.nodes().all(|node| !self.peers[node].is_in_window() || self.is_told(node));
-        if all || self.is_late(on, since) {
-            // Where leadership can be transferred the best follower takes over here; without that the followers find
-            // yielding beats, which bind nobody, and elect one of them.
-            mark(mark::Member::HandedOver);
-            self.give_up(on, GiveUp::Removed);
+        if !all && !self.is_late(on, since) || self.lead.transfer.is_some() {
+            return;
         }
+        // Once to the best follower, which ends this leadership by its election. If that fails the followers find yielding
+        // beats, which bind nobody, and elect one of them.
+        if !self.lead.handed_over {
+            self.lead.handed_over = true;
+            let best = on
+                .configuration
+                .members()
+                .filter(|member| self.counts(on.now, on.watches, member))
+                .max_by_key(|member| self.peers[member.node].matched)
+                .map(|member| member.node);
+            if best.is_some_and(|best| self.transfer(on, best).is_ok()) {
+                mark(mark::Member::HandsOver);
+                return;
+            }
+        }
+        mark(mark::Member::GivesUpRemoved);
+        self.give_up(on, GiveUp::Removed);
     }
 
     /// Whether that follower has the last change, and a beat that calls it committed.

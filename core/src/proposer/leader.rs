@@ -11,6 +11,7 @@ use crate::membership::{self, Member};
 use crate::planted::{self, Bug};
 use crate::proposer::change::Audience;
 use crate::proposer::flights::{Flight, What};
+use crate::proposer::transfer::Transfer;
 use crate::proposer::{FollowerState, Proposer, Role, Work};
 use crate::quorum::{majority, reached};
 use crate::table::Table;
@@ -72,6 +73,12 @@ pub(crate) struct Leadership {
     pub(crate) departing: Option<(NodeId, Instant)>,
     /// This leader's own removal is committed, and being told since.
     pub(crate) told_since: Option<Instant>,
+    /// And it was tried to hand over.
+    pub(crate) handed_over: bool,
+    /// The lead is being handed over.
+    pub(crate) transfer: Option<Transfer>,
+    /// Beats posted up to then bind nobody any more: some behind them were *yielding*.
+    pub(crate) binding_after: Instant,
     /// Yielding: until when, and whether a campaign follows.
     pub(crate) until: Instant,
     pub(crate) campaign: bool,
@@ -110,6 +117,7 @@ impl Proposer {
         for (node, peer) in self.peers.entries_mut() {
             let member = on.configuration.names(node, on.links[node].peer().incarnation);
             peer.beat_done = None;
+            peer.binds = None;
             peer.beat_due = true;
             peer.holds_since = None;
             let state = if node == self.me.node {
@@ -165,6 +173,10 @@ impl Proposer {
         if self.role != Role::Leader {
             return;
         }
+        if planted::is(Bug::LineAfterAnswer) && self.lead.reported == self.lead.committed.position {
+            self.write_leader_line(on, self.lead.term);
+        }
+        self.transfer_tick(on);
         self.commit(on);
     }
 
@@ -267,7 +279,9 @@ impl Proposer {
                 mark(mark::Leader::Committed);
             }
             // The leader line first, then the application, then the followers: their beats are made when asked for.
-            self.write_leader_line(on, self.lead.term);
+            if !planted::is(Bug::LineAfterAnswer) {
+                self.write_leader_line(on, self.lead.term);
+            }
         }
     }
 
@@ -309,7 +323,11 @@ impl Proposer {
                     self.commit(on);
                 }
             }
-            What::Beat => peer.beat_done = peer.beat_done.max(Some(flight.posted_at)),
+            What::Beat => {
+                peer.beat_done = peer.beat_done.max(Some(flight.posted_at));
+                let late = planted::is(Bug::LeaseFromCompletion);
+                peer.binds = peer.binds.max(Some(if late { on.now } else { flight.posted_at }));
+            }
         }
     }
 
@@ -321,13 +339,15 @@ impl Proposer {
         // here says nothing of what the followers of a leader that gave up hold.
         let yields = self.role == Role::Yielding && !planted::is(Bug::YieldingBeatTellsAnchor);
         let commit = if yields { self.lead.reported } else { self.lead.reported.max(anchor) };
+        // Handing over, a leader leads on for the time being, but binds nobody.
+        let gives_up = self.role == Role::Yielding || self.lead.transfer.is_some();
         BeatLine {
             leader: Promise::new(self.lead.term, self.me.node).0,
             counter: self.lead.beat_counter,
             commit: if planted::is(Bug::BeatCommitAboveMatched) { commit.0 } else { commit.min(matched).0 },
             commit_index: if self.lead.has_committed() { self.lead.committed.index.0 } else { 0 },
             matched: matched.0,
-            flags: if self.role == Role::Yielding { beat_flags::YIELDING } else { 0 },
+            flags: if gives_up { beat_flags::YIELDING } else { 0 },
             ..BeatLine::default()
         }
     }
@@ -350,6 +370,8 @@ impl Proposer {
         let term = self.lead.term;
         self.report(on.events, Event::GaveUp { term, reason });
         self.role = Role::Yielding;
+        self.lead.transfer = None;
+        self.fail_leaders_reads();
         self.lead.campaign = reason == GiveUp::HigherPromise;
         self.lead.until = on.now.after(self.timing.beat_ns);
         for peer in self.peers.iter_mut() {
@@ -405,14 +427,21 @@ impl Leadership {
             change_end,
             departing,
             told_since,
+            handed_over,
+            transfer,
+            binding_after,
             until,
             campaign,
         } = self;
-        out.plain((audience, change_end, departing.map(|(node, _)| node)));
+        out.plain((handed_over, audience, change_end, departing.map(|(node, _)| node)));
         out.moment_if_any(departing.map(|(_, since)| since));
         out.moment_if_any(*told_since);
         out.plain((term, drained, started, own_start, end, low, gap, first_end));
-        out.plain((committed, reported, limit, campaign));
+        out.plain((committed, reported, limit, campaign, transfer.is_some()));
+        if let Some(transfer) = transfer {
+            transfer.canonical(out);
+        }
+        out.mark(*binding_after);
         out.moment(*elected_at);
         out.count(Space::own(Counter::Beat, me), *beat_counter);
         out.moment(*beat_at);

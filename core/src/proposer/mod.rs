@@ -6,8 +6,11 @@ mod change;
 mod flights;
 mod follower;
 mod leader;
+mod lease;
 pub(crate) mod outbound;
 pub(crate) mod peer;
+mod reads;
+mod transfer;
 mod window;
 
 use candidate::Election;
@@ -15,6 +18,8 @@ use leader::Leadership;
 pub use leader::{OwnCopy, Quorum};
 pub use peer::FollowerState;
 use peer::Peer;
+use reads::Reads;
+pub use transfer::TransferError;
 
 use crate::acceptor::{Acceptor, Surroundings};
 #[cfg(feature = "model")]
@@ -28,10 +33,11 @@ use crate::mark;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::options::Identity;
+use crate::read::LeaseReads;
 use crate::rng::Rng;
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Instant, MAX_NODES, NodeId, Position, Promise};
+use crate::types::{Boot, Instant, MAX_NODES, NodeId, Position, Promise};
 use crate::verb::{Class, Completion, Status, Verb};
 use crate::watch::Watch;
 
@@ -55,6 +61,7 @@ pub(crate) struct Proposer {
     timing: Timing,
     quorum: Quorum,
     own_copy: OwnCopy,
+    lease_reads: Option<LeaseReads>,
     role: Role,
     peers: Table<Peer>,
     sequence: u64,
@@ -68,6 +75,9 @@ pub(crate) struct Proposer {
     rest_until: Instant,
     election: Election,
     lead: Leadership,
+    /// The last request to stand that was obeyed.
+    obeyed: (Boot, u64),
+    reads: Reads,
 }
 
 /// What a proposer works with; everything is lent for one call.
@@ -102,6 +112,7 @@ impl Proposer {
         timing: Timing,
         quorum: Quorum,
         own_copy: OwnCopy,
+        lease_reads: Option<LeaseReads>,
         seed: u64,
     ) -> Proposer {
         Proposer {
@@ -109,6 +120,7 @@ impl Proposer {
             timing,
             quorum,
             own_copy,
+            lease_reads,
             role: Role::Follower,
             peers: Table::from_fn(Peer::new),
             sequence: 0,
@@ -119,6 +131,8 @@ impl Proposer {
             rest_until: Instant(0),
             election: Election::Idle,
             lead: Leadership::default(),
+            obeyed: (Boot(0), 0),
+            reads: Reads::new(),
         }
     }
 
@@ -171,7 +185,9 @@ impl Proposer {
     }
 
     pub(crate) fn handle_link_down(&mut self, now: Instant, node: NodeId) {
+        self.reads.handle_link_down(node);
         let peer = &mut self.peers[node];
+        peer.binds = None;
         peer.outbox.handle_down();
         peer.line = None;
         peer.outbound.close();
@@ -199,7 +215,8 @@ impl Proposer {
         if on.configuration.names(of, on.links[of].peer().incarnation) {
             self.respect_promise(on.now, promise);
             if self.role == Role::Leader && promise.term() > self.lead.term {
-                self.give_up(on, GiveUp::HigherPromise);
+                let handed = self.is_handed_to(promise.node());
+                self.give_up(on, if handed { GiveUp::Asked } else { GiveUp::HigherPromise });
             }
         }
     }
@@ -254,6 +271,7 @@ impl Proposer {
             Role::Follower | Role::Candidate => self.campaign_tick(on),
         }
         self.close_silent(on.now);
+        self.read_tick(on);
     }
 
     /// A WRITE that does not come back is an error: never wait for the transport.
@@ -276,7 +294,8 @@ impl Proposer {
         let promise = on.acceptor.promise();
         match self.role {
             Role::Leader if promise != Promise::new(self.lead.term, self.me.node) => {
-                self.give_up(on, GiveUp::OwnAcceptor);
+                let handed = self.is_handed_to(promise.node());
+                self.give_up(on, if handed { GiveUp::Asked } else { GiveUp::OwnAcceptor });
             }
             Role::Candidate if promise.term() > self.max_promise.term() || self.is_outvoted(promise) => {
                 let why = match self.election {
@@ -308,6 +327,9 @@ impl Proposer {
 
     /// The next verb that brings an end of a queue pair up or down, or carries a request.
     pub(crate) fn poll_control<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
+        if let Some(verb) = self.poll_line(on) {
+            return Some(verb);
+        }
         for (node, link) in on.links.entries() {
             let peer = &mut self.peers[node];
             if let Some(verb) = peer.outbound.poll(on.now) {
@@ -360,6 +382,7 @@ impl Proposer {
             timing: _,
             quorum: _,
             own_copy: _,
+            lease_reads: _,
             role,
             peers,
             sequence,
@@ -370,12 +393,16 @@ impl Proposer {
             rest_until,
             election,
             lead,
+            obeyed,
+            reads,
         } = self;
         out.plain((role, rng, max_promise, was_older));
         out.moment(*respected_until);
         out.count(Space::own(Counter::Sequence, me.node), *sequence);
         out.moment(*rest_until);
         election.canonical(out);
+        out.plain(obeyed);
+        reads.canonical(me.node, out);
         let leads = matches!(role, Role::Leader | Role::Yielding);
         if leads {
             lead.canonical(me.node, out);

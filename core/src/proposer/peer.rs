@@ -72,6 +72,9 @@ pub(crate) struct Peer {
     pub(crate) beaten: Position,
     /// When the newest completed beat of this leadership was posted.
     pub(crate) beat_done: Option<Instant>,
+    /// When the newest completed beat of this leadership was posted that went to the process connected now: it may bind its
+    /// acceptor.
+    pub(crate) binds: Option<Instant>,
     /// When the leader saw it break; a promise read after that decides.
     pub(crate) broken_at: Instant,
 }
@@ -105,6 +108,7 @@ impl Peer {
             beat_version: 0,
             beaten: Position(0),
             beat_done: None,
+            binds: None,
             broken_at: Instant(0),
         }
     }
@@ -138,6 +142,16 @@ impl Peer {
     pub(crate) fn tell_formed(&mut self, now: Instant, sequence: u64, group: u128, hash: u64) {
         self.ask_form(now, sequence, request_kind::FORMED, hash);
         self.last = (group as u64, (group >> 64) as u64);
+    }
+
+    /// Tells a follower to stand.
+    pub(crate) fn ask_campaign(&mut self, now: Instant, sequence: u64, term: Term) {
+        self.ask(now, sequence, request_kind::CAMPAIGN, term);
+    }
+
+    /// It was told to stand.
+    pub(crate) fn is_asking_campaign(&self) -> bool {
+        self.kind == request_kind::CAMPAIGN
     }
 
     /// What is asked is about forming.
@@ -244,6 +258,7 @@ impl Peer {
             beat_version,
             beaten,
             beat_done,
+            binds,
             broken_at,
         } = self;
         outbound.canonical(me, out);
@@ -269,6 +284,7 @@ impl Peer {
             out.plain((walk, start, sent, matched, applied, beat_due, beaten));
             out.moment_if_any(*holds_since);
             out.moment_if_any(*beat_done);
+            out.moment_if_any(*binds);
         }
         if *state == FollowerState::Broken {
             out.mark(*broken_at);

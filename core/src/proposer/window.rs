@@ -237,6 +237,7 @@ impl Proposer {
         own.beaten = self.lead.reported;
         if on.acceptor.beat_local(on.areas, &beat, own.beat_version) {
             own.beat_done = Some(on.now);
+            own.binds = Some(on.now);
         }
     }
 

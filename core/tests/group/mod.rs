@@ -75,6 +75,7 @@ impl Group {
                 timing: Timing::LOCAL,
                 quorum: Quorum::Live,
                 own_copy: OwnCopy::Last,
+                lease_reads: None,
                 incarnation: Incarnation(10 + u64::from(id)),
                 boot: Boot(20 + u64::from(id)),
                 seed: u64::from(id),

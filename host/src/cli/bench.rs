@@ -21,6 +21,8 @@ pub(crate) struct Args {
 enum What {
     /// Commits of a group in this process, beside the same WRITEs posted bare
     Commit(Commit),
+    /// Quorum reads of a group in this process, beside the same READs posted bare, and beside its commits
+    Read(Commit),
     /// The ways to take write permission away: how long each takes, and whether anything lands afterwards
     #[cfg(feature = "verbs")]
     Fence(Fence),
@@ -90,6 +92,7 @@ struct Fence {
 pub(crate) fn main(args: &Args) -> ExitCode {
     let done = match &args.what {
         What::Commit(args) => commit(args),
+        What::Read(args) => read(args),
         #[cfg(feature = "verbs")]
         What::Fence(args) => fence(args),
     };
@@ -99,13 +102,13 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
-fn commit(args: &Commit) -> Result<(), String> {
+fn plan(args: &Commit) -> Result<CommitPlan, String> {
     let carrier = match args.fabric {
         FabricArg::Shm => Carrier::SharedMemory,
         FabricArg::Verbs => Carrier::Verbs { devices: args.device.clone() },
     };
     let default_timing = if args.fabric == FabricArg::Shm { TimingArg::Local } else { TimingArg::SoftRoce };
-    let plan = CommitPlan {
+    Ok(CommitPlan {
         carrier,
         nodes: args.nodes,
         samples: args.samples,
@@ -117,21 +120,39 @@ fn commit(args: &Commit) -> Result<(), String> {
             TimingArg::Hardware => Profile::Hardware,
         },
         idle: if args.busy { Idle::Busy } else { Idle::Adaptive },
-    };
+    })
+}
+
+fn read(args: &Commit) -> Result<(), String> {
+    let (commits, reads) = bench::read(&plan(args)?).map_err(|error| error.to_string())?;
+    let (read, floor) = (&reads.read_ns, &reads.floor_ns);
+    let ratio = read.value_at_quantile(0.5) as f64 / floor.value_at_quantile(0.5).max(1) as f64;
+    if args.json {
+        println!(
+            "{}",
+            serde_json::json!({
+                "read_ns": summary(read), "floor_ns": summary(floor), "ratio": ratio,
+                "commit_ns": summary(&commits.commit_ns), "commit_floor_ns": summary(&commits.floor_ns),
+            })
+        );
+    } else {
+        println!("read    {}", quantiles(read));
+        println!("floor   {} (the same promises of the same nodes by bare READs)", quantiles(floor));
+        println!("commit  {}", quantiles(&commits.commit_ns));
+        println!("floor   {} (of commits: the same bytes by bare WRITEs)", quantiles(&commits.floor_ns));
+        println!("a quorum read takes {ratio:.3} times its floor ({} samples)", read.len());
+    }
+    Ok(())
+}
+
+fn commit(args: &Commit) -> Result<(), String> {
+    let plan = plan(args)?;
     let measured = bench::commit(&plan).map_err(|error| error.to_string())?;
     let (commit, floor) = (&measured.commit_ns, &measured.floor_ns);
     let ratio = commit.value_at_quantile(0.5) as f64 / floor.value_at_quantile(0.5).max(1) as f64;
     if args.json {
-        let of = |all: &Histogram<u64>| {
-            serde_json::json!({
-                "samples": all.len(),
-                "p50": all.value_at_quantile(0.5),
-                "p90": all.value_at_quantile(0.9),
-                "p99": all.value_at_quantile(0.99),
-                "max": all.max(),
-            })
-        };
-        println!("{}", serde_json::json!({ "commit_ns": of(commit), "floor_ns": of(floor), "ratio": ratio }));
+        let (commit, floor) = (summary(commit), summary(floor));
+        println!("{}", serde_json::json!({ "commit_ns": commit, "floor_ns": floor, "ratio": ratio }));
     } else {
         println!("commit  {}", quantiles(commit));
         println!("floor   {} (the same bytes to the same nodes by bare WRITEs)", quantiles(floor));
@@ -148,23 +169,30 @@ fn commit(args: &Commit) -> Result<(), String> {
 fn fence(args: &Fence) -> Result<(), String> {
     use std::time::Duration;
 
-    use crate::fabric::verbs::{Choice, FenceBy, is_software, trial::try_fence};
+    use crate::fabric::verbs::{Choice, FenceBy, VerbsError, is_software, trial::try_fence};
 
     let choice = Choice { device: args.device.clone(), ..Choice::default() };
     let software = is_software(&choice).map_err(|error| error.to_string())?;
-    let default = if software { FenceBy::Renew } else { FenceBy::Reset };
-    for fence_by in [FenceBy::Renew, FenceBy::Flags, FenceBy::Reset] {
+    let default = FenceBy::strict(software);
+    let watch = Duration::from_millis(args.watch);
+    let (mut strict, mut weak, mut untried) = (Vec::new(), Vec::new(), Vec::new());
+    for fence_by in FenceBy::ALL {
         let name = format!("{fence_by:?}").to_lowercase();
         if fence_by == FenceBy::Reset && software && !args.dangerous {
-            println!("{name:<6} not tried: it may take this machine down (--dangerous)");
+            println!("{name:<10}  not tried: it may take this machine down (--dangerous)");
+            untried.push(name);
             continue;
         }
-        let watch = Duration::from_millis(args.watch);
-        let trial =
-            try_fence(&choice, Some(fence_by), args.rounds, watch).map_err(|error| error.to_string())?;
-        let strict = if trial.late == 0 { "nothing landed afterwards" } else { "NOT STRICT" };
+        let trial = match try_fence(&choice, Some(fence_by), args.rounds, watch) {
+            Err(error @ VerbsError::Unable { .. }) => {
+                println!("{name:<10}  not on this device: {error}");
+                untried.push(name);
+                continue;
+            }
+            tried => tried.map_err(|error| error.to_string())?,
+        };
         println!(
-            "{name:<6} fence {}; arm {}; grant {}; bytes landed after {} of {}: {strict}{}",
+            "{name:<10}  fence {}; arm {}; grant {}; bytes landed after {} of {}{}",
             quantiles(&trial.fence_ns),
             quantiles(&trial.arm_ns),
             quantiles(&trial.grant_ns),
@@ -172,8 +200,24 @@ fn fence(args: &Fence) -> Result<(), String> {
             trial.rounds,
             if fence_by == default { " (the default here)" } else { "" },
         );
+        let list = if trial.late == 0 { &mut strict } else { &mut weak };
+        list.push(name);
     }
+    let names = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    println!("strict here (nothing landed afterwards): {}", names(&strict));
+    println!("NOT STRICT here: {}", names(&weak));
+    println!("not tried: {}", names(&untried));
     Ok(())
+}
+
+fn summary(all: &Histogram<u64>) -> serde_json::Value {
+    serde_json::json!({
+        "samples": all.len(),
+        "p50": all.value_at_quantile(0.5),
+        "p90": all.value_at_quantile(0.9),
+        "p99": all.value_at_quantile(0.99),
+        "max": all.max(),
+    })
 }
 
 fn quantiles(all: &Histogram<u64>) -> String {

@@ -1,11 +1,11 @@
-//! `ringleader form` and `ringleader status`: one question to a node that runs on this machine.
+//! `ringleader form`, `status`, `transfer` and `read`: one question to a node that runs on this machine.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{Which, wrong};
-use crate::service::control::{Answer, Question, ask};
+use super::{Which, complain, wrong};
+use crate::service::control::{Answer, How, Question, ask};
 
 /// How long a node may take to answer what it need not wait for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,6 +38,67 @@ pub(super) struct StatusArgs {
     json: bool,
 }
 
+/// Hand the lead over from a node that runs on this machine to another one of its group.
+///
+/// The leader gives its lease up, takes no proposals for the moment, and tells the other one to stand for election; if that is
+/// not elected within a bound, the leader leads on.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Exit status: 0 when the other one leads, 1 when it does not, 2 when no such node runs on this machine."
+)]
+pub(super) struct TransferArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Who is to lead
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=15))]
+    to: u8,
+    /// How long it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+}
+
+/// Ask a node that runs on this machine whether its state may be read now, as an application would.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Exit status: 0 when it may: the node has applied everything that was acknowledged before; 1 when that \
+                  cannot be told, 2 when no such node runs on this machine."
+)]
+pub(super) struct ReadArgs {
+    #[command(flatten)]
+    which: Which,
+    /// How the node makes sure of it
+    #[arg(long, value_name = "HOW", default_value = "quorum")]
+    how: How,
+}
+
+pub(super) fn transfer(args: &TransferArgs) -> ExitCode {
+    let question = Question::Transfer { to: args.to, timeout_ms: args.timeout * 1000 };
+    match put(&args.which, &question, PATIENCE + Duration::from_secs(args.timeout)) {
+        Ok(Answer::Transferred { to }) => print(format_args!("node {to} leads")),
+        Ok(Answer::Failed { why }) => {
+            complain(format_args!("not handed over: {why}"));
+            ExitCode::FAILURE
+        }
+        Ok(_) => wrong("the node answers something else"),
+        Err(error) => wrong(error),
+    }
+}
+
+pub(super) fn read(args: &ReadArgs) -> ExitCode {
+    let question = Question::Read { how: args.how, timeout_ms: PATIENCE.as_millis() as u64 };
+    match put(&args.which, &question, 2 * PATIENCE) {
+        Ok(Answer::Read { applied_index, took_us }) => {
+            print(format_args!("may be read: applied up to entry {applied_index} (after {took_us} us)"))
+        }
+        Ok(Answer::Failed { why }) => {
+            complain(format_args!("no read: {why}"));
+            ExitCode::FAILURE
+        }
+        Ok(_) => wrong("the node answers something else"),
+        Err(error) => wrong(error),
+    }
+}
+
 pub(super) fn form(args: &FormArgs) -> ExitCode {
     let question = Question::Form { timeout_ms: args.timeout * 1000 };
     match put(&args.which, &question, PATIENCE + Duration::from_secs(args.timeout)) {
@@ -46,7 +107,7 @@ pub(super) fn form(args: &FormArgs) -> ExitCode {
             print(format_args!("the node is in group {group} already"))
         }
         Ok(Answer::Failed { why }) => {
-            eprintln!("ringleader: not formed: {why}");
+            complain(format_args!("not formed: {why}"));
             ExitCode::FAILURE
         }
         Ok(_) => wrong("the node answers something else"),

@@ -11,7 +11,7 @@ use crate::doctor::{self, Facts, Wants};
 /// Check what this machine must have to run a node: good, or what is wrong and the command that mends it.
 ///
 /// Without a configuration it looks at the device that a node would take by itself, and at what the defaults need.
-/// Nothing is changed, and no device is opened.
+/// Nothing is changed; that device is opened and asked one question.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Exit status: 0 when nothing must be mended, 1 when something must, 2 when the configuration is wrong or \

@@ -11,7 +11,7 @@ mod node;
 mod run;
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,6 +19,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, ConfigError};
+use crate::stderr::Stderr;
 
 /// Wrong input, or a damaged region: the thing is named in one line.
 pub(crate) const WRONG: u8 = 2;
@@ -52,6 +53,8 @@ enum Command {
     Status(control::StatusArgs),
     Member(member::MemberArgs),
     Recover(member::RecoverArgs),
+    Transfer(control::TransferArgs),
+    Read(control::ReadArgs),
     Key(key::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -94,6 +97,8 @@ pub fn main() -> ExitCode {
         Command::Status(args) => control::status(&args),
         Command::Member(args) => member::member(&args),
         Command::Recover(args) => member::recover(&args),
+        Command::Transfer(args) => control::transfer(&args),
+        Command::Read(args) => control::read(&args),
         Command::Key(args) => key::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Bench(args) => bench::main(&args),
@@ -108,12 +113,23 @@ fn start_logging(unasked: &str) -> Result<(), String> {
         .map_err(|error| format!("{LOG}={}: {error}", asked.escape_debug()))?;
     let is_coloured =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(is_coloured).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| Stderr)
+        .with_ansi(is_coloured)
+        // It would complain to the standard error output of not being able to write there, and panic when it cannot.
+        .log_internal_errors(false)
+        .init();
     Ok(())
 }
 
 /// Says what is wrong in one line.
 pub(crate) fn wrong(error: impl Display) -> ExitCode {
-    eprintln!("ringleader: {error}");
+    complain(error);
     ExitCode::from(WRONG)
+}
+
+/// One line on the standard error output. Whoever closed that does not want to hear it.
+fn complain(error: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "ringleader: {error}");
 }

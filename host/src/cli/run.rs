@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{Which, wrong};
+use super::{Which, complain, wrong};
 use crate::service::{self, Error};
 
 /// Run one node of a group, until Ctrl-C or SIGTERM.
@@ -32,7 +32,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Error::Wrong(what)) => wrong(what),
         Err(error) => {
-            eprintln!("ringleader: {error}");
+            complain(error);
             ExitCode::FAILURE
         }
     }

@@ -24,6 +24,7 @@ pub(super) struct Raw {
     pub(super) ring: Option<Spanned<Len>>,
     pub(super) quorum: Option<RawQuorum>,
     pub(super) readmit: Option<RawReadmit>,
+    pub(super) lease_reads_if_clocks_drift_below_ppm: Option<Spanned<u64>>,
     pub(super) idle: Option<RawIdle>,
     pub(super) pin: Option<u16>,
     pub(super) notify: Option<Spanned<Notify>>,

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const SHM: &str = r#"group = "orders"
@@ -57,22 +59,14 @@ fn what_is_not_said_has_its_default() {
 }
 
 #[test]
-fn the_exchange_gets_all_addresses_but_the_own_one() {
+#[cfg(feature = "verbs")]
+fn a_node_on_rdma_gets_all_addresses_but_the_own_one() {
     let config = parse(VERBS).expect("right");
-    let identity = crate::exchange::Identity {
-        layout: 1,
-        group: 0,
-        group_name: config.group,
-        node: NodeId(1),
-        boot: ringleader_core::types::Boot(1),
-        incarnation: ringleader_core::types::Incarnation(1),
-        ring_len: config.ring_len,
-        max_entry: config.ring_len / 8,
-    };
-    let options = config.exchange_options(Key::from_bytes([1; 32]), identity).expect("verbs");
-    let named: Vec<usize> = (0..16).filter(|id| options.peers[*id].is_some()).collect();
-    assert_eq!(named, [2, 3]);
-    assert_eq!(options.listen.port(), 7400);
+    let options = config.verbs_options(Key::from_bytes([1; 32])).expect("verbs");
+    let crate::Transport::Verbs(verbs) = options.transport else { panic!("verbs") };
+    let peers: Vec<Option<&str>> = verbs.addresses[..4].iter().map(Option::as_deref).collect();
+    assert_eq!(peers, [None, None, Some("[fd00::2]:7400"), Some("three.example:7400")]);
+    assert!(parse(SHM).expect("right").verbs_options(Key::from_bytes([1; 32])).is_none());
 }
 
 #[test]
@@ -193,5 +187,47 @@ fn the_examples_are_right() {
             let config = Config::read(&examples.join(name), Some(node)).expect(name);
             assert_eq!((config.node, config.members.len()), (node, usize::from(nodes)));
         }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Lines of right files, left out, doubled, moved and bent: an answer, in one line, and never a panic.
+    #[test]
+    fn no_text_makes_it_panic(
+        picks in prop::collection::vec((0_usize..30, 0_usize..40, prop::char::any(), any::<bool>()), 0..30),
+        wild in ".{0,200}",
+    ) {
+        let lines: Vec<&str> = SHM.lines().chain(VERBS.lines()).collect();
+        let mut text = String::new();
+        for (pick, at, with, bend) in picks {
+            let mut line: Vec<char> = lines[pick % lines.len()].chars().collect();
+            if bend && let Some(place) = line.get_mut(at) {
+                *place = with;
+            }
+            text.extend(line);
+            text.push('\n');
+        }
+        for text in [text, wild] {
+            if let Err(error) = parse(&text) {
+                let said = error.to_string();
+                prop_assert!(said.starts_with("/etc/ringleader/node.toml") && !said.contains('\n'), "{}", said);
+            }
+        }
+    }
+}
+
+#[test]
+fn lease_reads_are_off_unless_a_drift_is_named_that_can_be() {
+    let with = |line: &str| SHM.replace("fabric =", &format!("{line}\nfabric ="));
+    assert_eq!(parse(SHM).expect("right").lease_reads, None);
+    let config = parse(&with("lease_reads_if_clocks_drift_below_ppm = 200")).expect("right");
+    assert_eq!(config.lease_reads.map(|reads| reads.clocks_drift_below_ppm), Some(200));
+    assert_eq!(config.shm_options().expect("shared memory").lease_reads, config.lease_reads);
+    for wrong in ["0", "500000"] {
+        let line = format!("lease_reads_if_clocks_drift_below_ppm = {wrong}\nfabric =");
+        let said = said(SHM, "fabric =", &line);
+        assert_eq!(said, format!("4: a drift of {wrong} parts per million: it is from 1 to 499999"));
     }
 }

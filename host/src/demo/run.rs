@@ -352,6 +352,11 @@ impl Show<'_> {
         self.moved_at = Instant::now();
         while !self.is_stuck("the survivors to apply everything") {
             let entries = self.client.acknowledged();
+            if !self.has_majority() {
+                // Who is left will never hear what is committed.
+                self.fail("the survivors are no majority: the group has stopped".to_owned());
+                return Ok(());
+            }
             let nodes = &self.nodes;
             let is_settled = self.cluster.members().iter().filter(|member| member.lives()).all(|member| {
                 let node = &nodes[usize::from(member.id)];
@@ -437,6 +442,13 @@ impl Show<'_> {
                 }
             }
         }
+        // A minority was perhaps not told that what it has is committed: that is no loss.
+        let is_majority = survivors.len() + behind.len() > usize::from(self.plan.nodes) / 2;
+        let unknown = if is_majority || compared.iter().any(|found| !found.is_prefix) {
+            0
+        } else {
+            std::mem::take(&mut lost)
+        };
         let identical = !compared.is_empty()
             && compared.iter().all(|found| found.is_prefix && found.entries == compared[0].entries);
         if self.plan.keep_regions {
@@ -458,6 +470,7 @@ impl Show<'_> {
             acknowledged,
             retried: self.client.retried(),
             lost,
+            unknown,
             duplicated,
             identical,
             shot: shot.len(),
@@ -539,12 +552,21 @@ impl Show<'_> {
             .members()
             .iter()
             .filter(|member| member.lives() && !nodes[usize::from(member.id)].behind);
-        let is_lost = can.count() <= usize::from(self.plan.nodes) / 2 && nodes.iter().any(|node| node.behind);
+        let is_lost = can.count() <= usize::from(self.plan.nodes) / 2;
         if is_lost {
-            let why = "a node fell below the ring, and the survivors without it are no majority; a larger --ring keeps it";
+            let why = if nodes.iter().any(|node| node.behind) {
+                "a node fell below the ring, and the survivors without it are no majority; a larger --ring keeps it"
+            } else {
+                "the survivors are no majority: the group has stopped"
+            };
             self.fail(why.to_owned());
         }
         is_lost
+    }
+
+    fn has_majority(&mut self) -> bool {
+        let living = self.cluster.members().iter().filter(|member| member.lives()).count();
+        living > usize::from(self.plan.nodes) / 2
     }
 
     fn is_stuck(&mut self, what: &str) -> bool {

@@ -25,6 +25,8 @@ pub struct Summary {
     pub retried: u64,
     /// Acknowledged entries missing in a survivor's file; the most of all survivors.
     pub lost: u64,
+    /// The same, when the survivors are no majority: they may have these entries, and nobody could tell them that they are committed.
+    pub unknown: u64,
     /// Entries too often in a survivor's file; the most of all survivors.
     pub duplicated: u64,
     /// The files of all survivors are identical with each other and with what was fed.
@@ -111,6 +113,7 @@ impl Summary {
     /// 0 when all is well, 1 when something was lost or doubled or went wrong otherwise, 3 when a node stayed behind.
     pub fn exit_status(&self) -> u8 {
         let is_well = self.lost == 0
+            && self.unknown == 0
             && self.duplicated == 0
             && self.identical
             && self.failure.is_none()
@@ -210,6 +213,14 @@ impl fmt::Display for Summary {
             "{:<12}{} of {} acknowledged, {} proposed again{why}, {} lost, {} doubled",
             "entries", self.acknowledged, self.entries, self.retried, self.lost, self.duplicated
         )?;
+        if self.unknown > 0 {
+            writeln!(
+                f,
+                "{:<12}{} of the acknowledged: whether the survivors have them cannot be told, for they are no majority and heard of no \
+                 commit",
+                "unknown", self.unknown
+            )?;
+        }
         for node in &self.shot_nodes {
             writeln!(
                 f,

@@ -1,19 +1,33 @@
 //! How the doctor reads the machine: files below a root, and the few things that are in no file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access, statvfs};
+
+use crate::fabric::environment::HARMFUL;
 
 /// Where and what to read.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Stands for `/`.
     pub root: PathBuf,
-    /// The value of `MLX5_RELAXED_PACKET_ORDERING_ON`, if it is set.
-    pub relaxed_ordering: Option<String>,
+    /// The values of those environment variables that an agent on a device may refuse to start with, where they are set.
+    pub variables: BTreeMap<&'static str, String>,
+    /// Asks a port of a device in which order the bytes of one WRITE land.
+    pub data_order: fn(device: &str, port: u8) -> Result<DataOrder, String>,
     /// Of `/dev/shm`, if it is there.
     pub shm: Option<Space>,
+}
+
+/// The answer of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataOrder {
+    /// From the first to the last.
+    pub is_in_order: bool,
+    /// In words.
+    pub text: String,
 }
 
 /// Of a file system, in bytes.
@@ -32,12 +46,11 @@ impl Facts {
             total: stat.f_blocks.saturating_mul(stat.f_frsize),
             free: stat.f_bavail.saturating_mul(stat.f_frsize),
         });
-        let variable = std::env::var_os("MLX5_RELAXED_PACKET_ORDERING_ON");
-        Facts {
-            root: PathBuf::from("/"),
-            relaxed_ordering: variable.map(|value| value.to_string_lossy().into_owned()),
-            shm,
-        }
+        let variables = HARMFUL.iter().filter_map(|harmful| {
+            let value = std::env::var_os(harmful.variable)?;
+            Some((harmful.variable, value.to_string_lossy().into_owned()))
+        });
+        Facts { root: PathBuf::from("/"), variables: variables.collect(), data_order: ask_data_order, shm }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -97,6 +110,19 @@ impl Facts {
         }
         None
     }
+}
+
+#[cfg(feature = "verbs")]
+fn ask_data_order(device: &str, port: u8) -> Result<DataOrder, String> {
+    use crate::fabric::verbs::{self, Choice, data_order};
+    let choice = Choice { device: Some(device.to_owned()), port: Some(port), gid_index: None };
+    let order = data_order(&choice).map_err(|error| error.to_string())?;
+    Ok(DataOrder { is_in_order: order == verbs::DataOrder::InOrder, text: order.to_string() })
+}
+
+#[cfg(not(feature = "verbs"))]
+fn ask_data_order(_: &str, _: u8) -> Result<DataOrder, String> {
+    Err("this program was built without RDMA".to_owned())
 }
 
 /// Whether a list such as `0-3,8` has a number.

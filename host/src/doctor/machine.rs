@@ -181,7 +181,7 @@ fn locked_memory(facts: &Facts, wants: &Wants, checks: &mut Checks) {
         let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.to_owned();
         line.split_whitespace().next().map(str::to_owned)
     });
-    let needed = wants.memory_len();
+    let needed = wants.locked_len();
     match limit.as_deref() {
         None => checks.absent("memlock", "the limit cannot be read"),
         Some("unlimited") => checks.good("memlock", "without limit"),
@@ -204,7 +204,7 @@ fn huge_pages(facts: &Facts, wants: &Wants, checks: &mut Checks) {
     else {
         return checks.absent("huge pages", "the kernel has none");
     };
-    let needed = wants.memory_len().div_ceil(size.max(1));
+    let needed = wants.pages(size);
     if free >= needed {
         checks.good("huge pages", format!("{free} free of {}, a node needs {needed}", mib(size)));
     } else {

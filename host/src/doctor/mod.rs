@@ -1,7 +1,7 @@
 //! What a machine must have to run a node, looked at one by one: good, or what is wrong and the command that mends it.
 //!
-//! Read from /sys, /proc and /dev below a root that tests replace. Nothing is changed, and no device is opened. `facts` is
-//! how things are read, `machine` the checks of any machine, `rdma` those of its devices, `port` those of one port.
+//! Read from /sys, /proc and /dev below a root that tests replace; the one device that a node would take is opened and asked
+//! one question. Nothing is changed. `facts` is how things are read, `machine` the checks of any machine, `rdma` those of its devices, `port` those of one port.
 
 mod facts;
 mod machine;
@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::Options;
 use crate::config::{Config, Fabric, Verbs};
+use crate::fabric::locked_len;
 
 pub use facts::{Facts, Space};
 
@@ -103,6 +104,17 @@ impl Wants {
         2 * log::len(ring_len) + control::LEN
     }
 
+    /// Bytes that a node on a device locks.
+    fn locked_len(&self) -> u64 {
+        locked_len(self.ring_len.unwrap_or(Options::RING_LEN))
+    }
+
+    /// Pages of that size for a node's three areas, each in pages of its own.
+    fn pages(&self, size: u64) -> u64 {
+        let area = log::len(self.ring_len.unwrap_or(Options::RING_LEN));
+        [control::LEN, area, area].iter().map(|len| len.div_ceil(size.max(1))).sum()
+    }
+
     fn region_len(&self) -> u64 {
         control::LEN + log::len(self.ring_len.unwrap_or(Options::RING_LEN))
     }
@@ -114,6 +126,9 @@ pub fn examine(facts: &Facts, wants: &Wants) -> Report {
     let has_rdma = !matches!(wants.carrier, Some(Carrier::Shm)) && rdma::has_devices(facts);
     let must_have_rdma = matches!(wants.carrier, Some(Carrier::Verbs { .. }));
     machine::check(facts, wants, has_rdma || must_have_rdma, &mut checks);
+    if has_rdma || must_have_rdma {
+        rdma::environment(facts, &mut checks);
+    }
     if has_rdma {
         rdma::check(facts, wants, &mut checks);
     } else if must_have_rdma {

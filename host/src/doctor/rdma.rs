@@ -3,6 +3,7 @@
 use super::facts::Facts;
 use super::port::{self, Port};
 use super::{Carrier, Checks, Wants};
+use crate::fabric::environment::{HARMFUL, Harmful, is_on};
 
 /// What makes a device, also where there is no hardware for one.
 pub(super) const NO_DEVICE: &str = "load the NIC's driver (modprobe mlx5_ib), or make a software NIC: \
@@ -39,9 +40,9 @@ pub(super) fn check(facts: &Facts, wants: &Wants, checks: &mut Checks) {
         checks.wrong("device", format!("no {wanted}"), format!("choose one of these: {there}"));
         return;
     };
-    relaxed_ordering(facts, chosen, checks);
     checks.subject = chosen.to_string();
     provider(facts, chosen, checks);
+    data_order(facts, chosen, checks);
     port::check(facts, chosen, wants, gid_index, checks);
     for other in ports.iter().filter(|other| *other != chosen) {
         checks.subject = other.to_string();
@@ -70,15 +71,28 @@ fn library(facts: &Facts, checks: &mut Checks) {
     }
 }
 
-/// A log whose writes may overtake each other is none.
-fn relaxed_ordering(facts: &Facts, port: &Port, checks: &mut Checks) {
-    match facts.relaxed_ordering.as_deref() {
-        Some(value) if value != "0" && port.is_mlx5(facts) => checks.wrong(
-            "ordering",
-            format!("MLX5_RELAXED_PACKET_ORDERING_ON={value} lets writes overtake each other"),
-            "unset MLX5_RELAXED_PACKET_ORDERING_ON",
-        ),
-        _ => checks.good("ordering", "not relaxed from outside"),
+/// What an agent refuses to start with.
+pub(super) fn environment(facts: &Facts, checks: &mut Checks) {
+    let is_set = |harmful: &&Harmful| facts.variables.contains_key(harmful.variable);
+    let mut good = true;
+    for Harmful { variable, harm } in HARMFUL.iter().filter(is_set) {
+        let value = &facts.variables[variable];
+        if is_on(value) {
+            good = false;
+            checks.wrong("ordering", format!("{variable}={value} {harm}"), format!("unset {variable}"));
+        }
+    }
+    if good {
+        checks.good("ordering", "not relaxed from outside");
+    }
+}
+
+/// What the device says of the bytes of one WRITE. Nothing depends on it.
+fn data_order(facts: &Facts, port: &Port, checks: &mut Checks) {
+    match (facts.data_order)(&port.device, port.number as u8) {
+        Ok(order) if order.is_in_order => checks.good("data order", order.text),
+        Ok(order) => checks.absent("data order", order.text + ": nothing depends on it"),
+        Err(error) => checks.absent("data order", format!("cannot be asked: {error}")),
     }
 }
 

@@ -1,6 +1,9 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
+use super::facts::DataOrder;
 use super::*;
 
 /// A machine made of files.
@@ -9,12 +12,17 @@ struct Machine {
     facts: Facts,
 }
 
+fn facts(root: &Path) -> Facts {
+    let data_order = |_: &str, _: u8| Ok(DataOrder { is_in_order: true, text: "in order".to_owned() });
+    Facts { root: root.to_owned(), variables: BTreeMap::new(), data_order, shm: None }
+}
+
 impl Machine {
     /// One without RDMA on which shared memory runs.
     fn new() -> Machine {
         let dir = tempfile::tempdir().expect("a directory");
         let space = Space { total: 8 << 30, free: 8 << 30 };
-        let facts = Facts { root: dir.path().to_owned(), relaxed_ordering: None, shm: Some(space) };
+        let facts = Facts { shm: Some(space), ..facts(dir.path()) };
         let machine = Machine { dir, facts };
         machine.set("proc/sys/kernel/osrelease", "6.1.0-53-amd64");
         machine.set(
@@ -189,7 +197,7 @@ fn a_machine_without_rdma_says_so_in_one_line_and_is_good() {
 #[test]
 fn a_machine_that_says_nothing_at_all_is_not_accused() {
     let dir = tempfile::tempdir().expect("a directory");
-    let facts = Facts { root: dir.path().to_owned(), relaxed_ordering: None, shm: None };
+    let facts = facts(dir.path());
     let report = examine(&facts, &Wants::default());
     assert!(report.good, "{report}");
 }
@@ -279,14 +287,25 @@ fn what_is_wrong_with_a_roce_machine_comes_with_its_command() {
         "",
     );
     let some = "MemAvailable: 16312348 kB\nHugePages_Free: 3\nHugepagesize: 2048 kB";
-    check(&|m| m.set("proc/meminfo", some), "huge pages", Better, "3 free", "sysctl -w vm.nr_hugepages=65");
+    check(&|m| m.set("proc/meminfo", some), "huge pages", Better, "3 free", "sysctl -w vm.nr_hugepages=67");
     check(&|m| m.set("proc/meminfo", "MemAvailable: 1000 kB"), "memory", Wrong, "1000 KiB free", "ring = ");
-    let relaxed = |value: &str| {
+    let set = |variable: &'static str, value: &str| {
         let value = value.to_owned();
-        move |m: &mut Machine| m.facts.relaxed_ordering = Some(value.clone())
+        move |m: &mut Machine| drop(m.facts.variables.insert(variable, value.clone()))
     };
-    check(&relaxed("1"), "ordering", Wrong, "=1", "unset MLX5_RELAXED");
-    check(&relaxed("0"), "ordering", Good, "not relaxed", "");
+    let relaxed = "MLX5_RELAXED_PACKET_ORDERING_ON";
+    check(&set(relaxed, "1"), "ordering", Wrong, "=1 lets a completed WRITE", "unset MLX5_RELAXED");
+    check(&set(relaxed, "all"), "ordering", Wrong, "=all", "unset MLX5_RELAXED");
+    check(&set(relaxed, "0"), "ordering", Good, "not relaxed", "");
+    check(&set("MLX5_SINGLE_THREADED", "1"), "ordering", Wrong, "unsafe to fence", "unset MLX5_SINGLE");
+    check(
+        &|m| m.facts.data_order = |_, _| Ok(DataOrder { is_in_order: false, text: "any".to_owned() }),
+        "data order",
+        Absent,
+        "any: nothing depends on it",
+        "",
+    );
+    check(&|m| m.facts.data_order = |_, _| Err("gone".to_owned()), "data order", Absent, "gone", "");
     let clock = "sys/devices/system/clocksource/clocksource0";
     check(
         &|m| m.set(&format!("{clock}/current_clocksource"), "hpet"),

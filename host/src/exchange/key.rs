@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -127,8 +127,9 @@ fn make(path: &Path) -> io::Result<()> {
     }
     text.push('\n');
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    // A part of a key is none, and would be in the way of the next attempt.
+    written.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
 impl fmt::Display for KeyError {
@@ -164,7 +165,7 @@ impl Error for KeyError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
     fn file(bytes: &[u8], mode: u32) -> (tempfile::TempDir, PathBuf) {

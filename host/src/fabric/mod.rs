@@ -1,15 +1,23 @@
 //! A fabric carries out the core's verbs (protocol.md 2 says what one must promise). One agent owns it and calls it
 //! from its one thread.
 
+use ringleader_core::layout::{AREA_ALIGN, control, log};
 use ringleader_core::verb::{Completion, Verb};
 
 mod completions;
+pub(crate) mod environment;
 mod map;
 pub mod shm;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 
 pub use map::Mapped;
+
+/// Bytes that a node on an RDMA device locks: its areas, of which what is registered in both domains counts twice, and some
+/// tens of KiB for each of its queues.
+pub(crate) fn locked_len(ring_len: u64) -> u64 {
+    control::LEN + 3 * log::len(ring_len) + AREA_ALIGN + (8 << 20)
+}
 
 /// One-sided memory between the nodes of a group.
 pub trait Fabric {
@@ -33,6 +41,12 @@ pub trait Fabric {
 
     /// The group was formed: from now on only its members are met.
     fn handle_formed(&mut self, _group: u128) {}
+
+    /// Whether this node is cut off, because its port is down, or was a moment ago. Nobody waits for a fence here then, and one
+    /// whose READ cannot leave the device is not stuck.
+    fn is_cut_off(&self) -> bool {
+        false
+    }
 
     /// Whether nothing will be carried out any more, because the device is gone. The agent ends then.
     #[inline(always)]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{geteuid, umask};
@@ -21,10 +22,10 @@ use tracing::{debug, warn};
 
 use super::members;
 use crate::members::{Change, Members};
-use crate::{FollowerState, FormError, Node, Role, Status};
+use crate::{FollowerState, FormError, Node, Read as HowToRead, ReadOutcome, Role, Status, TransferError};
 
 /// Bytes of the longest question or answer.
-const MAX_LINE: u64 = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 /// How long whoever asks may take to say what.
 const ASK: Duration = Duration::from_secs(2);
 /// How often a forming is looked at.
@@ -36,6 +37,20 @@ const LOOK: Duration = Duration::from_millis(5);
 pub enum Question {
     /// How it is.
     Status,
+    /// To hand the lead over.
+    Transfer {
+        /// To this node.
+        to: u8,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// Whether its state may be read.
+    Read {
+        /// How it makes sure of that.
+        how: How,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
     /// To form its group.
     Form {
         /// How long it may take, in milliseconds.
@@ -55,6 +70,18 @@ pub enum Question {
         /// Do it; else only say what it would mean.
         force_new_group: bool,
     },
+}
+
+/// How a node makes sure that a read misses nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// The leader asks a majority
+    Quorum,
+    /// Any node asks the leader's memory, and a majority
+    Follower,
+    /// The leader trusts its lease, which the configuration must allow
+    Lease,
 }
 
 /// What it answers.
@@ -86,6 +113,18 @@ pub enum Answer {
         voters: usize,
         /// Of these, the ones that came back without their memory.
         lost: usize,
+    },
+    /// Another leads.
+    Transferred {
+        /// Who.
+        to: u8,
+    },
+    /// Its state may be read: everything up to there has been applied.
+    Read {
+        /// The last entry applied.
+        applied_index: u64,
+        /// How long that took.
+        took_us: u64,
     },
     /// What came in between.
     Failed {
@@ -213,14 +252,15 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// The socket. It goes when this is dropped, and its directory, if it was made for it and is empty.
+/// The socket. It goes when this is dropped, and its directories, if they were made for it and are empty.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
     /// Device and inode.
     file: (u64, u64),
-    made: Option<PathBuf>,
+    /// Directories that were made for it, each in the next.
+    made: Vec<PathBuf>,
 }
 
 impl Control {
@@ -235,23 +275,21 @@ impl Control {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
-        let is_missing = !dir.exists();
-        if is_missing {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dir)
-                .map_err(|e| named("its directory: ", e))?;
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let made: Vec<PathBuf> = dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let bound = if made.is_empty() {
+            Ok(())
+        } else {
+            let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            created.map_err(|error| named("its directory: ", error))
+        };
+        match bound.and_then(|()| bind_in(dir, path).map_err(|error| named("", error))) {
+            Ok((listener, file)) => Ok(Control { listener, path: path.to_owned(), file, made }),
+            Err(error) => {
+                remove_empty(&made);
+                Err(error)
+            }
         }
-        let made = is_missing.then(|| dir.to_owned());
-        bind_in(dir, path)
-            .map(|(listener, file)| Control { listener, path: path.to_owned(), file, made: made.clone() })
-            .map_err(|error| {
-                if let Some(dir) = &made {
-                    let _ = fs::remove_dir(dir);
-                }
-                named("", error)
-            })
     }
 
     /// The next that wants to ask something, and may.
@@ -282,10 +320,13 @@ impl Drop for Control {
         if there.is_ok_and(|there| (there.dev(), there.ino()) == self.file) {
             let _ = fs::remove_file(&self.path);
         }
-        if let Some(dir) = &self.made {
-            let _ = fs::remove_dir(dir);
-        }
+        remove_empty(&self.made);
     }
+}
+
+/// Removes directories, as long as they are empty.
+fn remove_empty(dirs: &[PathBuf]) {
+    let _ = dirs.iter().try_for_each(fs::remove_dir);
 }
 
 fn bind_in(dir: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
@@ -329,7 +370,7 @@ impl Asked {
 
 /// Answers one question to whoever asks it.
 pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &AtomicBool) {
-    let answered = read_line::<Question>(stream, Some(ASK)).and_then(|question| {
+    let answered = read_line::<Question>(stream, ASK).and_then(|question| {
         let answer = match question {
             Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),
             Question::Members => members::list(node),
@@ -337,7 +378,9 @@ pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &Atomic
                 members::change(node, &change, Duration::from_millis(timeout_ms), stop)
             }
             Question::Recover { force_new_group } => members::recover(node, force_new_group),
-            Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop),
+            Question::Transfer { to, timeout_ms } => transfer(node, to, Duration::from_millis(timeout_ms)),
+            Question::Read { how, timeout_ms } => read(node, how, Duration::from_millis(timeout_ms)),
+            Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop, stream),
         };
         write_line(stream, &answer)
     });
@@ -346,8 +389,47 @@ pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &Atomic
     }
 }
 
-/// Forms the group, and gives up waiting when the node is to end.
-fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
+fn transfer(node: &Node, to: u8, timeout: Duration) -> Answer {
+    match node.transfer(to, timeout) {
+        Ok(()) => Answer::Transferred { to },
+        Err(error @ (TransferError::NotVoter | TransferError::NotReady | TransferError::NotElected)) => {
+            Answer::Failed { why: format!("node {to}: {error}") }
+        }
+        Err(error) => Answer::Failed { why: error.to_string() },
+    }
+}
+
+fn read(node: &Node, how: How, timeout: Duration) -> Answer {
+    let how = match how {
+        How::Quorum => HowToRead::Quorum,
+        How::Follower => HowToRead::Follower,
+        How::Lease => HowToRead::Lease,
+    };
+    let begun = Instant::now();
+    let outcome = node.reader().read(how, timeout);
+    let why = match outcome {
+        Some(ReadOutcome::Ready { applied_index }) => {
+            return Answer::Read { applied_index, took_us: begun.elapsed().as_micros() as u64 };
+        }
+        Some(ReadOutcome::Failed(why)) => why.to_string(),
+        Some(ReadOutcome::NotLeader { leader: Some(leader) }) => {
+            format!("this node does not lead, node {leader} does")
+        }
+        Some(ReadOutcome::NotLeader { leader: None }) => {
+            "this node does not lead, and knows nobody who does".to_owned()
+        }
+        Some(ReadOutcome::NotFormed) => "its group is not formed".to_owned(),
+        Some(ReadOutcome::NoLeaseReads) => {
+            "its configuration has no lease_reads_if_clocks_drift_below_ppm".to_owned()
+        }
+        Some(ReadOutcome::Closed) => "the node ends".to_owned(),
+        None => format!("no answer within {} ms", timeout.as_millis()),
+    };
+    Answer::Failed { why }
+}
+
+/// Forms the group, and gives up waiting when the node is to end, or whoever asked has gone.
+fn form(node: &Node, timeout: Duration, stop: &AtomicBool, asker: &UnixStream) -> Answer {
     let begun = Instant::now();
     let failed = |why: String| Answer::Failed { why };
     let formed =
@@ -372,6 +454,9 @@ fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
         if status.closed || stop.load(Ordering::Relaxed) {
             return failed("the node ends".to_owned());
         }
+        if has_gone(asker) {
+            return failed("nobody waits for the answer".to_owned());
+        }
         if begun.elapsed() >= timeout {
             return failed(format!(
                 "not all members answered within {} s; the node goes on trying",
@@ -380,6 +465,12 @@ fn form(node: &Node, timeout: Duration, stop: &AtomicBool) -> Answer {
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Whether the other end is closed.
+fn has_gone(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
 }
 
 /// Asks the node whose socket this is.
@@ -391,9 +482,11 @@ pub fn ask(path: &Path, question: &Question, patience: Duration) -> Result<Answe
         }
         _ => named(error.to_string()),
     })?;
-    write_line(&stream, question).and_then(|()| read_line(&stream, Some(patience))).map_err(|error| {
+    write_line(&stream, question).and_then(|()| read_line(&stream, patience)).map_err(|error| {
         match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => named("the node ended".to_owned()),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                named("the node ended, or answers too many others: ask again".to_owned())
+            }
             ErrorKind::WouldBlock | ErrorKind::TimedOut => named("the node does not answer".to_owned()),
             _ => named(error.to_string()),
         }
@@ -407,14 +500,31 @@ fn write_line(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> 
     stream.write_all(&line)
 }
 
-fn read_line<T: for<'de> Deserialize<'de>>(stream: &UnixStream, patience: Option<Duration>) -> io::Result<T> {
-    stream.set_read_timeout(patience)?;
-    let mut line = String::new();
-    BufReader::new(stream.take(MAX_LINE)).read_line(&mut line)?;
-    if !line.ends_with('\n') {
-        return Err(ErrorKind::UnexpectedEof.into());
+/// Reads up to a line feed, which must come within `patience`, however slowly the bytes drip.
+fn read_line<T: for<'de> Deserialize<'de>>(mut stream: &UnixStream, patience: Duration) -> io::Result<T> {
+    let deadline = Instant::now() + patience;
+    let mut line = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let count = match stream.read(&mut chunk) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        line.extend_from_slice(&chunk[..count]);
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            return Ok(serde_json::from_slice(&line[..end])?);
+        }
+        if line.len() > MAX_LINE {
+            return Err(ErrorKind::InvalidData.into());
+        }
     }
-    Ok(serde_json::from_str(&line)?)
 }
 
 #[cfg(test)]
@@ -435,6 +545,11 @@ mod tests {
         assert!(path.exists());
         drop(control);
         assert!(!base.path().join("run").exists());
+        // All that was made for it, and nothing else.
+        let deep = Control::bind(&base.path().join("a/b/c/node.control")).expect("bound");
+        fs::write(base.path().join("a/other"), b"precious").expect("written");
+        drop(deep);
+        assert!(base.path().join("a/other").exists() && !base.path().join("a/b").exists());
     }
 
     #[test]
@@ -457,6 +572,22 @@ mod tests {
         assert_eq!(form, r#"{"form":{"timeout_ms":5}}"#);
         assert_eq!(serde_json::to_string(&Question::Status).expect("JSON"), r#""status""#);
         assert!(serde_json::from_str::<Question>(r#"{"form":{"timeout_ms":5,"x":1}}"#).is_err());
+    }
+
+    #[test]
+    fn a_question_that_drips_is_not_waited_for() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let dripping = thread::spawn(move || {
+            while ended.recv_timeout(Duration::from_millis(5)).is_err() {
+                let _ = (&theirs).write_all(b" ");
+            }
+        });
+        let said = read_line::<Question>(&ours, Duration::from_millis(100)).expect_err("never a line");
+        assert!([ErrorKind::TimedOut, ErrorKind::WouldBlock].contains(&said.kind()), "{said}");
+        end.send(()).expect("it runs");
+        dripping.join().expect("ended");
+        assert!(has_gone(&ours));
     }
 
     #[test]

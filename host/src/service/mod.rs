@@ -14,17 +14,22 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 use tracing::warn;
 
 use crate::config::{Config, Fabric};
 use crate::exchange::Key;
 use crate::signals::Signals;
+use crate::stderr::Stderr;
 use crate::{Handle, Node, Outcome, Role, Status, SubmitError};
 use applied::{Keeper, Writer};
 use control::{Asked, Control, NodeStatus};
@@ -129,7 +134,16 @@ impl Drop for Made {
 fn open_applied(path: &Path) -> Result<(std::fs::File, Made), Error> {
     let wrong = |what: &dyn fmt::Display| Error::Wrong(format!("--applied {}: {what}", path.display()));
     let is_new = !path.exists();
-    let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| wrong(&error))?;
+    // A pipe without a reader is not waited for: no signal would end that.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => wrong(&"nobody reads this pipe"),
+        _ => wrong(&error),
+    })?;
+    fcntl_getfl(&file)
+        .and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK))
+        .map_err(|error| wrong(&error))?;
     let made = Made(is_new.then(|| path.to_owned()));
     let metadata = file.metadata().map_err(|error| wrong(&error))?;
     if metadata.is_file() && metadata.len() > 0 {
@@ -196,7 +210,7 @@ impl Desk<'_> {
             PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(control.fd(), PollFlags::IN),
         ];
-        if self.lines.wants_more() {
+        if self.lines.wants_more() && !is_in_background(stdin.as_fd()) {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
         let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
@@ -315,6 +329,11 @@ impl Desk<'_> {
     }
 }
 
+/// Whether it is a terminal that another job has now: reading it would stop this process, and with it the node.
+fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
+    tcgetpgrp(stdin).is_ok_and(|group| group != getpgrp())
+}
+
 /// What a node is, in a few words.
 fn describe(config: &Config, status: &Status) -> String {
     let node = status.node;
@@ -359,7 +378,7 @@ fn numbered(first: u64, last: u64) -> String {
     if first == last { format!("line {first}") } else { format!("lines {first} to {last}") }
 }
 
-/// For people. Whoever closed the standard error output does not want to hear it.
+/// For people. Whoever closed the standard error output, or does not read it, does not want to hear it.
 fn say(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{what}");
+    let _ = Stderr.write_all(format!("{what}\n").as_bytes());
 }

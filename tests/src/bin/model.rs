@@ -24,7 +24,7 @@ use ringleader_tests::run::quiet_panics;
 ///
 /// Everything is a choice: which half of a WRITE or READ lands next, when a completion is delivered, an acceptor's end
 /// is armed, granted or fenced, when a node looks around, when its time-outs end, who crashes or stops and when. States
-/// that behave alike are one. After each choice the invariants 1 to 5, 8, 11 and 12 of docs/protocol.md are judged.
+/// that behave alike are one. After each choice the invariants 1 to 5, 7, 8, 11 and 12 of docs/protocol.md are judged.
 ///
 /// The search goes in rounds. Round D tries all schedules that leave a fixed one at most D times: by holding back what is
 /// due until nothing else can happen, by letting it happen early after all, by another order on one queue pair, or by a
@@ -39,6 +39,9 @@ struct Args {
     /// Proposals
     #[arg(long, default_value_t = 2)]
     proposals: u8,
+    /// Reads, at any node
+    #[arg(long, default_value_t = 0)]
+    reads: u8,
     /// Candidacies
     #[arg(long, default_value_t = 2)]
     candidates: u8,
@@ -152,6 +155,7 @@ impl Args {
             start: self.start,
             slots: self.slots,
             proposals: self.proposals,
+            reads: self.reads,
             candidates: self.candidates,
             faults: self.faults,
             breaks: self.breaks,
@@ -219,8 +223,9 @@ fn bounds_of(bounds: &Bounds) -> String {
         Start::Led => "a group that is led",
     };
     format!(
-        "from {start}: {} proposals, {} candidacies, {} crashes or stops, {} broken queue pairs, {} time-outs ({} a node), rings of {} slots",
+        "from {start}: {} proposals, {} reads, {} candidacies, {} crashes or stops, {} broken queue pairs, {} time-outs ({} a node), rings of {} slots",
         bounds.proposals,
+        bounds.reads,
         bounds.candidates,
         bounds.faults,
         bounds.breaks,

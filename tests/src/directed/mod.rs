@@ -5,13 +5,17 @@
 mod back_in_office;
 mod change_before_no_op;
 mod fence_beat_vote;
+mod follower_reads;
 mod grow_and_shrink;
+mod handed_over;
+mod lease_to_its_end;
 mod let_go_draining;
 mod let_go_returns;
 mod lost_memory;
 mod nobody_runs;
 mod old_suffix;
 mod older_candidate;
+mod paused_reader;
 mod refused_vote;
 mod slow_arming;
 mod stands_again;
@@ -50,6 +54,10 @@ pub const ALL: &[Directed] = &[
     Directed { name: "two_changes", run: two_changes::run },
     Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
     Directed { name: "lost_memory", run: lost_memory::run },
+    Directed { name: "paused_reader", run: paused_reader::run },
+    Directed { name: "follower_reads", run: follower_reads::run },
+    Directed { name: "handed_over", run: handed_over::run },
+    Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
 ];
 
 /// The one of that name.

@@ -74,8 +74,12 @@ impl Fabric {
         let (life, ours, theirs, target_life) = (pipe.life, pipe.ours, pipe.theirs, pipe.target_life);
         pipe.op(serial).expect("still there").pieces = cuts.len() as u32 - 1;
         let base_ns = self.latency_ns();
+        let slow_flight = self.weather.slow_flight.filter(|(slow, _)| *slow == id);
         for pair in cuts.windows(2) {
-            let flight_ns = if is_write && self.rng.chance(self.weather.flight_ppm) {
+            let flight_ns = if let Some((_, flight_ns)) = slow_flight.filter(|_| is_write) {
+                self.faults.in_flight += 1;
+                flight_ns
+            } else if is_write && self.rng.chance(self.weather.flight_ppm) {
                 self.faults.in_flight += 1;
                 1 + self.rng.below(self.weather.flight_ns)
             } else {

@@ -5,6 +5,8 @@
 
 use ringleader_core::verb::Class;
 
+use super::ends::PipeId;
+
 /// Delays and chances.
 #[derive(Clone, Debug)]
 pub struct Weather {
@@ -52,6 +54,8 @@ pub struct Weather {
     pub state_ns: (u64, u64),
     /// One kind of these takes so much longer.
     pub slow_step: Option<(Class, u64)>,
+    /// WRITEs over that queue pair are on their way for so long.
+    pub slow_flight: Option<(PipeId, u64)>,
     /// One of these takes up to `state_tail_ns` longer.
     pub state_tail_ppm: u32,
     /// Longest extra delay of one of these.
@@ -98,6 +102,7 @@ impl Weather {
             resend_ns: timeout_ns / 7,
             state_ns: (latency_ns, latency_ns * 4),
             slow_step: None,
+            slow_flight: None,
             state_tail_ppm: 0,
             state_tail_ns: 0,
             step_fails_ppm: 0,
@@ -214,6 +219,8 @@ counts! {
     clocks_within_bound,
     /// Clocks whose rates differ by more.
     clocks_beyond_bound,
+    /// Leads that were to be handed over.
+    transfers,
     /// Clients that proposed an unknown payload again.
     reproposals,
     /// Changes of the members that an operator asked for and got.

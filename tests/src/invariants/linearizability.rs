@@ -5,7 +5,7 @@
 //! it was acknowledged, once; one that ended as unknown may stand there at any later place, or never, and at most once;
 //! nothing else stands there; and of two, the one that was acknowledged before the other was proposed comes first. Reads
 //! see the log up to some place: all that was acknowledged before them, nothing proposed after their answer, and never less
-//! than a read that ended before they began. No run makes reads before the core has them; they are judged all the same.
+//! than a read that ended before they began.
 
 use std::collections::BTreeMap;
 
@@ -90,24 +90,45 @@ pub fn judge(writes: &[Write], reads: &[Read], log: &[Entry]) -> Result<(), Stri
 }
 
 fn judge_reads(writes: &[Write], reads: &[Read], log: &[Entry]) -> Result<(), String> {
+    // By the moment at which they were acknowledged, or answered, what must be seen from then on.
+    let mut floors: Vec<(Moment, Index)> = writes
+        .iter()
+        .filter_map(|write| Some((write.acknowledged?, write.ticket.1)))
+        .chain(reads.iter().map(|read| (read.answered, read.saw)))
+        .collect();
+    floors.sort_unstable();
+    let mut known = Index(0);
+    for (_, index) in &mut floors {
+        known = known.max(*index);
+        *index = known;
+    }
+    // By place in the log, when the latest proposal up to there was made.
+    let by_ticket: BTreeMap<(Term, Index), Moment> =
+        writes.iter().map(|write| (write.ticket, write.invoked)).collect();
+    let mut latest = 0;
+    let invoked: Vec<(Index, Moment)> = log
+        .iter()
+        .map(|entry| {
+            latest = latest.max(by_ticket.get(&(entry.term, entry.index)).copied().unwrap_or(0));
+            (entry.index, latest)
+        })
+        .collect();
     for read in reads {
-        let missed = writes.iter().find(|write| {
-            write.ticket.1 > read.saw && write.acknowledged.is_some_and(|at| at < read.invoked)
-        });
-        if let Some(missed) = missed {
-            return Err(format!("{read:?} did not see {missed:?}"));
-        }
-        let early = log.iter().filter(|entry| entry.index <= read.saw).find_map(|entry| {
-            writes
-                .iter()
-                .find(|write| write.ticket == (entry.term, entry.index) && write.invoked > read.answered)
-        });
-        if let Some(early) = early {
-            return Err(format!("{read:?} saw {early:?}, which was proposed later"));
-        }
-        if let Some(other) = reads.iter().find(|other| other.answered < read.invoked && other.saw > read.saw)
+        let before = floors.partition_point(|(at, _)| *at < read.invoked);
+        if let Some((_, floor)) = before.checked_sub(1).map(|last| floors[last])
+            && floor > read.saw
         {
-            return Err(format!("{read:?} saw less than {other:?} before it"));
+            return Err(format!(
+                "{read:?} did not see entry {floor}, which was acknowledged or read before it"
+            ));
+        }
+        let seen = invoked.partition_point(|(index, _)| *index <= read.saw);
+        if let Some((index, at)) = seen.checked_sub(1).map(|last| invoked[last])
+            && at > read.answered
+        {
+            return Err(format!(
+                "{read:?} saw something up to entry {index} that was proposed later, at {at}"
+            ));
         }
     }
     Ok(())

@@ -82,6 +82,11 @@ impl Liveness {
         Err(Violation::new(14, format!("{what}, {full} refused as full")))
     }
 
+    /// Whether the time for it is over.
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        self.waited_ns(now_ns) > self.bound_ns
+    }
+
     /// How long it has taken up to now.
     pub fn waited_ns(&self, now_ns: u64) -> u64 {
         now_ns - self.healed_ns

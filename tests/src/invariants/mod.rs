@@ -1,8 +1,8 @@
 //! What must hold in every run (protocol.md, section 14), one file each, checked after every step of any node.
 //!
 //! 13 and 14 are about what happens in the end, `linearizability` about what clients were told; both are judged when a run is
-//! over. Of 7 there is what acceptors owe to reads (`lease`); 10 waits for journals in the core. What proves that they find
-//! anything are planted bugs (`make planted`).
+//! over. Of 7 there are two halves, what acceptors owe to reads (`lease`) and what reads owe to clients (`reads`); 10 waits
+//! for journals in the core. What proves that they find anything are planted bugs (`make planted`).
 
 pub mod acknowledged;
 pub mod base;
@@ -19,6 +19,7 @@ pub mod log_order;
 pub mod matched_bytes;
 pub mod one_leader;
 pub mod points;
+pub mod reads;
 pub mod ring_full;
 pub mod room;
 pub mod votes;
@@ -289,7 +290,7 @@ impl Watch {
                 number: entry.proposal,
             })
             .collect();
-        linearizability::judge(client.writes(), &[], &log)
+        linearizability::judge(client.writes(), client.reads(), &log)
             .map_err(|what| Violation::new(6, format!("no order of operations fits: {what}")))
     }
 

@@ -4,8 +4,11 @@
 //! applying, posting). That a host stops between two of these is a choice of the order; that it stops between a tick and
 //! its posts is no state of its own, because what was posted may be sent as late as one likes, or never.
 
+use std::sync::Arc;
+
 use ringleader_core::layout::log;
 use ringleader_core::proposer::Role;
+use ringleader_core::read::Read;
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, Status, Verb};
 
@@ -25,6 +28,8 @@ pub enum Action {
     Wait(NodeId),
     /// A leader is given a proposal.
     Propose(NodeId),
+    /// A node is asked for a read: a leader asks a majority, another one the leader's line first.
+    Read(NodeId),
     /// Half a WRITE or READ is sent and lands; which verb of its queue pair, which half.
     Land(PipeId, usize, u8),
     /// Half a WRITE of a queue pair that is no more lands at a node; which of all such halves.
@@ -161,6 +166,9 @@ impl World {
             let leads = |id: &NodeId| state.node(*id).replica.status().role == Role::Leader;
             found.extend(State::ids().filter(runs).filter(leads).map(Action::Propose));
         }
+        if state.spent.reads < self.bounds.reads {
+            found.extend(State::ids().filter(runs).map(Action::Read));
+        }
         if state.spent.waits.iter().sum::<u8>() < self.bounds.waits {
             let may = |id: &NodeId| state.spent.waits[id.slot() - 1] < self.bounds.waits_each;
             found.extend(State::ids().filter(runs).filter(may).map(Action::Wait));
@@ -187,6 +195,18 @@ impl World {
                     taken = replica.propose(now, &payload).is_ok();
                 })?;
                 taken
+            }
+            Action::Read(id) => {
+                next.spent.reads += 1;
+                let leads = state.node(id).replica.status().role == Role::Leader;
+                let how = if leads { Read::Quorum } else { Read::Follower };
+                let mut begun = None;
+                self.step_node(&mut next, id, false, |replica, now| begun = replica.read(now, how).ok())?;
+                if let Some(ticket) = begun {
+                    let record = Arc::make_mut(&mut next.record);
+                    record.reading.push((id, ticket, record.known));
+                }
+                begun.is_some()
             }
             Action::Land(id, at, half) => self.land(&mut next, id, at, half)?,
             Action::LandLate(_, at) => {
@@ -231,6 +251,9 @@ impl World {
                 next.spent.faults += 1;
                 next.on_fabric(|fabric| fabric.remove(id));
                 next.node_mut(id).life = Life::Dead;
+                if self.bounds.reads > 0 {
+                    Arc::make_mut(&mut next.record).reading.retain(|(node, ..)| *node != id);
+                }
                 true
             }
             Action::Stop(id) => {

@@ -377,6 +377,7 @@ fn put_verb(out: &mut Sink, node: NodeId, verb: &Verb) {
     out.plain(class);
     let numbers = match class {
         Class::Progress => Some(Space::new(Counter::Reading, node, peer)),
+        Class::Leader => Some(Space::own(Counter::Line, node)),
         Class::Request => Some(Space::new(Counter::Request, node, peer)),
         Class::Answer => Some(Space::new(Counter::Answer, node, peer)),
         Class::Entries | Class::Beat => Some(Space::new(Counter::Write, node, peer)),

@@ -1,4 +1,4 @@
-//! What must hold in every state (protocol.md 14): 1 to 5, 8, 11 and 12, judged of one node after each of its steps and of
+//! What must hold in every state (protocol.md 14): 1 to 5, 7, 8, 11 and 12, judged of one node after each of its steps and of
 //! all acceptors' ends after everything. (That a WRITE's source stays as it is, also 11, is seen where it is sent.)
 //!
 //! They need no past but the committed log and who was elected, which are part of the state. All entries of a model
@@ -11,6 +11,7 @@ use ringleader_core::entry::HEADER_LEN;
 use ringleader_core::event::Event;
 use ringleader_core::layout::{AnswerLine, Line, RequestLine, log, request_of, verdict};
 use ringleader_core::proposer::{FollowerState, Role};
+use ringleader_core::read::{Read, ReadTicket};
 use ringleader_core::replica::{Replica, Status};
 use ringleader_core::types::{Index, NodeId, Promise, Term};
 use ringleader_core::verb::{Class, Verb};
@@ -62,7 +63,15 @@ pub(crate) fn after_step(
     for event in &step.events {
         match *event {
             Event::Elected { term } => elected(world, state, id, term, &after)?,
-            Event::Committed { index, .. } => learn(world, state, id, index, after.promise.term())?,
+            Event::Committed { index, .. } => {
+                learn(world, state, id, index, after.promise.term())?;
+                if world.bounds.reads > 0 {
+                    let record = Arc::make_mut(&mut state.record);
+                    record.known = record.known.max(index);
+                }
+            }
+            Event::ReadReady { how, number } => read(state, id, how, number, Some(before.applied.index))?,
+            Event::ReadFailed { how, number, .. } => read(state, id, how, number, None)?,
             Event::Stuck { position } => {
                 let what = format!("node {id}: what it knows committed changed at {position}");
                 return Err(Violation::new(5, what));
@@ -289,6 +298,22 @@ fn committed_prefix(
             return Err(Violation::new(1, what));
         }
     }
+    Ok(())
+}
+
+/// Invariant 7: a read sees what was acknowledged, or read, before it began.
+fn read(state: &mut State, id: NodeId, how: Read, number: u64, saw: Option<Index>) -> Result<(), Violation> {
+    let record = Arc::make_mut(&mut state.record);
+    let ended =
+        |read: &mut (NodeId, ReadTicket, Index)| read.0 == id && read.1.how == how && read.1.number <= number;
+    for (_, ticket, must_see) in record.reading.extract_if(.., ended) {
+        if let Some(saw) = saw.filter(|saw| *saw < must_see) {
+            let what =
+                format!("node {id} answers {ticket:?} from entry {saw}, and {must_see} was acknowledged");
+            return Err(Violation::new(7, what));
+        }
+    }
+    record.known = record.known.max(saw.unwrap_or_default());
     Ok(())
 }
 

@@ -99,6 +99,7 @@ impl Map {
             map.line::<BeatLine>(AreaKind::Staging, staging::beat(peer), Holds::OnItsWay);
             map.line::<Header>(AreaKind::Staging, staging::header(peer), Holds::OnItsWay);
             map.line::<ProgressLine>(AreaKind::Staging, staging::progress(peer), Holds::OnItsWay);
+            map.line::<LeaderLine>(AreaKind::Staging, staging::leader(peer), Holds::OnItsWay);
             map.line::<ConfigBlock>(AreaKind::Staging, staging::config(peer), Holds::OnItsWay);
         }
         map.add(AreaKind::Staging, log::RING, ring_len, Holds::StagingRing);

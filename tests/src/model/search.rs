@@ -452,9 +452,12 @@ impl Search<'_> {
 /// The nodes that a step depends on or changes, with their queue pairs.
 fn touches(action: Action) -> [NodeId; 2] {
     match action {
-        Action::Tick(id) | Action::Wait(id) | Action::Propose(id) | Action::Crash(id) | Action::Stop(id) => {
-            [id, id]
-        }
+        Action::Tick(id)
+        | Action::Wait(id)
+        | Action::Propose(id)
+        | Action::Read(id)
+        | Action::Crash(id)
+        | Action::Stop(id) => [id, id],
         Action::Gate(acceptor, peer) => [acceptor, peer],
         Action::Land(id, ..)
         | Action::Complete(id)

@@ -99,6 +99,7 @@ impl World {
             timing: TIMING,
             quorum: Quorum::Live,
             own_copy: OwnCopy::Last,
+            lease_reads: None,
             incarnation: Incarnation(0x100 + u64::from(node.0)),
             boot: Boot(0x200 + u64::from(node.0)),
             seed: u64::from(node.0),

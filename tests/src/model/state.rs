@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use ringleader_core::proposer::Role;
+use ringleader_core::read::ReadTicket;
 use ringleader_core::replica::Replica;
-use ringleader_core::types::{NodeId, Term};
+use ringleader_core::types::{Index, NodeId, Term};
 
 use super::canonical::{Form, bytes_of, form_of, form_of_words, hash_of};
 use super::fabric::Fabric;
@@ -32,6 +33,8 @@ pub struct Bounds {
     pub slots: u64,
     /// Proposals.
     pub proposals: u8,
+    /// Reads.
+    pub reads: u8,
     /// Candidacies.
     pub candidates: u8,
     /// Crashes and stops.
@@ -54,6 +57,7 @@ impl Default for Bounds {
             start: Start::Led,
             slots: 4,
             proposals: 2,
+            reads: 0,
             candidates: 2,
             faults: 1,
             breaks: 0,
@@ -109,6 +113,10 @@ pub struct Record {
     pub committed: Vec<Committed>,
     /// Who was elected when.
     pub elected: Vec<(Term, NodeId)>,
+    /// The last entry that was acknowledged, or that a read saw; kept where there are reads.
+    pub known: Index,
+    /// Reads that wait, and what they must see.
+    pub reading: Vec<(NodeId, ReadTicket, Index)>,
 }
 
 /// What has been used up of the bounds.
@@ -116,6 +124,8 @@ pub struct Record {
 pub struct Spent {
     /// Proposals.
     pub proposals: u8,
+    /// Reads.
+    pub reads: u8,
     /// Candidacies.
     pub candidates: u8,
     /// Crashes and stops.

@@ -65,6 +65,7 @@ fn describe(state: &State, action: Action) -> String {
         Action::Tick(id) => format!("node {id} ticks"),
         Action::Wait(id) => format!("node {id} ticks after a long time"),
         Action::Propose(id) => format!("node {id} is given proposal {}", state.spent.proposals + 1),
+        Action::Read(id) => format!("node {id} is asked for a read"),
         Action::Land(id, at, half) => {
             let half = if half == 0 { "first" } else { "second" };
             format!("{}: the {half} half of {} lands", way(id), verb(id, at))

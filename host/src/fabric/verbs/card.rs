@@ -13,7 +13,7 @@ pub type Card = [u8; CARD_LEN];
 /// "rl-verbs", the first word.
 const MAGIC: u64 = u64::from_le_bytes(*b"rl-verbs");
 /// Version of this file's layout.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A range of memory as a peer addresses it.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Fields {
     pub(super) control: RemoteRange,
     /// The log area, READ only, over the control queue pair.
     pub(super) log_readable: RemoteRange,
-    /// The log area over the log queue pair, for who is granted.
+    /// The log area over the log queue pair, for who is granted; the key comes with each arm ([`Armed`](super::qp::Armed)).
     pub(super) log: RemoteRange,
     rest: [u8; 72],
 }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((fields.qp, fields.packet, fields.mtu, fields.gid), (17, 5, 3, [7; 16]));
         assert_eq!(Fields::judge(&[0; CARD_LEN], 1 << 16, 1 << 20), None);
         assert_eq!(Fields::judge(&card, 1 << 16, 1 << 21), None, "another geometry");
-        for (at, value) in [(0, 0), (8, 2), (12, 0), (15, 1), (22, 0), (22, 6), (23, 2), (40, 0), (41, 0)] {
+        for (at, value) in [(0, 0), (8, 1), (12, 0), (15, 1), (22, 0), (22, 6), (23, 2), (40, 0), (41, 0)] {
             let mut bad = card;
             bad[at] = value;
             if at == 12 {

@@ -41,6 +41,8 @@ pub(super) struct Limits {
     /// READs that it has under way at a time as an initiator, on one queue pair.
     pub(super) reads_started: u8,
     pub(super) ports: u8,
+    /// Memory windows that are bound to a queue pair (type 2B).
+    pub(super) has_windows: bool,
 }
 
 /// What happened to a device beside any request.
@@ -118,6 +120,8 @@ impl Context {
             reads_served: attr.max_qp_rd_atom.clamp(1, 255) as u8,
             reads_started: attr.max_qp_init_rd_atom.clamp(1, 255) as u8,
             ports: attr.phys_port_cnt,
+            has_windows: attr.max_mw > 0
+                && attr.device_cap_flags & sys::ibv_device_cap_flags::IBV_DEVICE_MEM_WINDOW_TYPE_2B.0 != 0,
         })
     }
 

@@ -56,6 +56,13 @@ pub enum VerbsError {
         /// How much there is.
         limit: u64,
     },
+    /// The device cannot do something.
+    Unable {
+        /// The device.
+        device: String,
+        /// What, after "it has no".
+        what: &'static str,
+    },
     /// A verb or a system call failed.
     Call {
         /// Its name.
@@ -107,6 +114,7 @@ impl fmt::Display for VerbsError {
             VerbsError::Limit { device, what, needed, limit } => {
                 write!(f, "{device}: {needed} {what} are needed, and it has {limit}")
             }
+            VerbsError::Unable { device, what } => write!(f, "{device} has no {what}"),
             VerbsError::Call { call, device, error } => write!(f, "{device}: {call}: {error}"),
         }
     }

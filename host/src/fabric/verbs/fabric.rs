@@ -9,6 +9,7 @@ mod lifecycle;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
@@ -23,7 +24,7 @@ use super::inbound::FenceBy;
 use super::memory::Region;
 use super::parts::{Areas, Parts, timeout_of};
 use super::port::Choice;
-use super::qp::{CHAIN, Numbers, Operation, Request};
+use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
 use super::rendezvous::Rendezvous;
 use super::worker::{End, Job, Report, Worker};
 use crate::fabric::Fabric;
@@ -32,6 +33,8 @@ use crate::fabric::completions::Completions;
 /// A WRITE of at least this many bytes is likely to be followed by another one on the same queue pair, and waits for it; a
 /// smaller one is what a commit waits for, and leaves at once.
 const STREAM: u32 = 4096;
+/// A fence that waited for the port has this long once it is up.
+const REUNION: Duration = Duration::from_secs(5);
 /// Jobs and reports that can be under way: a few a peer.
 const JOBS: usize = 512;
 
@@ -66,6 +69,15 @@ struct Held {
     key: u32,
 }
 
+/// Whether the port is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CutOff {
+    No,
+    Yes,
+    /// It came up again, and what had to wait for it needs some time.
+    Until(Instant),
+}
+
 /// The fabric of one node on an RDMA device.
 #[derive(Debug)]
 pub struct VerbsFabric {
@@ -77,10 +89,13 @@ pub struct VerbsFabric {
     /// One bit a peer with an end on its way down.
     closing: u16,
     dead: bool,
+    cut_off: CutOff,
     /// Jobs of which the worker will report: while there are any, nobody sleeps.
     working: u32,
     /// Completions that nobody waited for: of queue pairs that were given up.
     strays: u64,
+    /// Chains handed to the device.
+    doorbells: u64,
     reports: Consumer<Report>,
     /// `None` only while the fabric is dropped.
     jobs: Option<SyncSender<Job>>,
@@ -111,7 +126,9 @@ impl VerbsFabric {
             .spawn(move || worker.run())
             .map_err(VerbsError::call("start of a thread", device))?;
         let address = parts.port.gid.map(|gid| gid.address().to_string());
-        info!(device, port = parts.port.number, address, mtu = 128u32 << parts.port.mtu, "device");
+        let order = parts.data_order().map_or_else(|error| error.to_string(), |order| order.to_string());
+        let (port, mtu, fence) = (&parts.port, 128u32 << parts.port.mtu, parts.fence_by);
+        info!(device, port = port.number, address, mtu, ?fence, order, "device");
         let fabric = VerbsFabric {
             peers,
             completions: Completions::new(),
@@ -119,8 +136,10 @@ impl VerbsFabric {
             held_for: (0, End::Log),
             closing: 0,
             dead: false,
+            cut_off: CutOff::No,
             working: 0,
             strays: 0,
+            doorbells: 0,
             reports,
             jobs: Some(jobs),
             worker: Some(worker),
@@ -132,6 +151,11 @@ impl VerbsFabric {
     /// Completions that nobody waited for: of queue pairs that were given up.
     pub fn strays(&self) -> u64 {
         self.strays
+    }
+
+    /// Chains of requests handed to the device: each costs a doorbell.
+    pub fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     /// Whether the device carries a WRITE to this very machine out while it is posted, as soft-RoCE does.
@@ -288,7 +312,7 @@ impl VerbsFabric {
         }
         match *verb {
             Verb::Connect { id } => self.connect(slot, id),
-            Verb::Open { id, numbers } => self.open(slot, id, Numbers::unpack(numbers)),
+            Verb::Open { id, numbers } => self.open(slot, id, Armed::unpack(numbers)),
             Verb::Close { id } => self.close(slot, id),
             Verb::Arm { id, numbers } => {
                 self.send_or_fail(id, Job::Arm { id, peer: Numbers::unpack(numbers) });
@@ -391,6 +415,7 @@ impl Fabric for VerbsFabric {
         if self.held.is_empty() {
             return;
         }
+        self.doorbells += 1;
         let (slot, end) = self.held_for;
         let VerbsFabric { peers, parts, held, .. } = self;
         let Some(peer) = &mut peers[slot] else { return };
@@ -432,9 +457,18 @@ impl Fabric for VerbsFabric {
         self.send(Job::Formed { group });
     }
 
+    fn is_cut_off(&self) -> bool {
+        match self.cut_off {
+            CutOff::No => false,
+            CutOff::Yes => true,
+            CutOff::Until(end) => Instant::now() < end,
+        }
+    }
+
     #[inline(always)]
     fn is_dead(&self) -> bool {
-        self.dead
+        // Without the worker no state of a queue pair ever changes again.
+        self.dead || self.reports.is_abandoned()
     }
 }
 

@@ -1,8 +1,8 @@
 //! RDMA devices by way of libibverbs, which is loaded at run time: without it there is an error in one line, and nothing else.
 //!
-//! One file a C object (`context`, `domain`, `memory`, `cq`, `qp`), each a handle that keeps what it depends on alive. `parts`
+//! One file a C object (`context`, `domain`, `memory`, `window`, `cq`, `qp`), each a handle that keeps what it depends on alive. `parts`
 //! are those that live from start to end. `fabric` is the beating thread's side with its `ends` and what is `posted` to them;
-//! `worker` the thread beside it with `inbound` ends and the `flush` behind a fence; `card` and `rendezvous` how two meet.
+//! `worker` the thread beside it with `inbound` ends, their `key`s and the `flush` behind a fence; `card` and `rendezvous` how two meet.
 
 mod card;
 mod context;
@@ -14,7 +14,10 @@ mod exchange;
 mod fabric;
 mod flush;
 mod inbound;
+mod key;
+mod library;
 mod memory;
+mod order;
 mod parts;
 mod port;
 mod posted;
@@ -24,12 +27,14 @@ mod rendezvous;
 #[cfg(test)]
 mod tests;
 pub mod trial;
+mod window;
 mod worker;
 
 pub use card::{CARD_LEN, Card};
 pub use error::VerbsError;
 pub use fabric::{Options, VerbsFabric};
 pub use inbound::FenceBy;
+pub use order::{DataOrder, data_order};
 pub use parts::Areas;
 pub use port::Choice;
 pub use rendezvous::{Meeting, Rendezvous};

@@ -15,15 +15,19 @@ use super::domain::Domain;
 use super::error::VerbsError;
 use super::inbound::FenceBy;
 use super::memory::{Access, Region, check_environment, check_memlock};
+use super::order::{self, DataOrder};
 use super::port::{self, Choice, Port};
 use super::posted::DEPTH;
 use super::qp::{Path, QueuePair};
 use super::receives::Receives;
-use crate::fabric::Mapped;
 use crate::fabric::map::Mapping;
+use crate::fabric::{Mapped, locked_len};
 
 /// Queue pairs of one kind: one a possible peer, and the one that replaces it before its last completions are taken.
-const QUEUE_PAIRS: u64 = 2 * 16;
+pub(super) const QUEUE_PAIRS: u64 = 2 * 16;
+/// Completions of one plane: the sum of all send queues, for on an error each request completes. An acceptor's ends post nothing
+/// there.
+pub(super) const COMPLETIONS: u64 = QUEUE_PAIRS * DEPTH as u64;
 
 /// See the module.
 #[derive(Debug)]
@@ -46,8 +50,9 @@ pub(super) struct Parts {
     ring_len: u64,
     /// What wakes this node; `None` where it looks by itself.
     pub(super) receives: Option<Receives>,
-    /// How this node's ends are fenced: in a way that is strict on this device.
+    /// How this node's ends are fenced: by default in a way that is strict on this device.
     pub(super) fence_by: FenceBy,
+    is_software: bool,
 }
 
 /// The memory of a node, all zeros.
@@ -74,9 +79,14 @@ impl Parts {
         let (context, port) = port::open(choice)?;
         let name = context.name().to_owned();
         let limits = context.limits()?;
+        let is_software = context.is_software();
+        let fence_by = fence_by.unwrap_or(FenceBy::strict(is_software));
         let area_len = log::len(ring_len);
-        // What is registered in both domains counts twice.
-        check_memlock(control::LEN + 3 * area_len + AREA_ALIGN)?;
+        let of_writers = match fence_by {
+            FenceBy::Deregister | FenceBy::Reregister => peers * area_len,
+            _ => 0,
+        };
+        check_memlock(locked_len(ring_len) + of_writers)?;
         let needs = |what, needed, limit| {
             if needed <= limit {
                 Ok(())
@@ -86,8 +96,7 @@ impl Parts {
         };
         needs("queue pairs", 4 * peers + 1, limits.queue_pairs)?;
         needs("requests of one queue pair", DEPTH as u64, limits.requests)?;
-        let completions = QUEUE_PAIRS * DEPTH as u64;
-        needs("completions of one queue", completions, limits.completions)?;
+        needs("completions of one queue", COMPLETIONS, limits.completions)?;
 
         let mapping = |len| {
             let mapping = Mapping::huge(len).and_then(|map| map.populate(0, u64::MAX).map(|()| map));
@@ -99,8 +108,14 @@ impl Parts {
         let lines = staging.slice(0, AREA_ALIGN);
         let areas = Areas { control: control_area, log: log_area, staging: staging.slice(0, area_len) };
 
+        let log_access = match fence_by {
+            FenceBy::Flags | FenceBy::Reset | FenceBy::Renew => Access::Write,
+            FenceBy::Window => Access::Bind,
+            // Writers have registrations of their own.
+            FenceBy::Deregister | FenceBy::Reregister => Access::Target,
+        };
         let (control, log) = (Domain::new(&context)?, Domain::new(&context)?);
-        let cq = || CompletionQueue::new(&context, completions as u32);
+        let cq = || CompletionQueue::new(&context, COMPLETIONS as u32);
         let parts = Parts {
             port,
             limits,
@@ -110,11 +125,12 @@ impl Parts {
             control_area: Region::register(&control, &areas.control, Access::Write)?,
             log_readable: Region::register(&control, &areas.log, Access::Read)?,
             lines: Region::register(&control, &lines, Access::Target)?,
-            log_area: Region::register(&log, &areas.log, Access::Write)?,
+            log_area: Region::register(&log, &areas.log, log_access)?,
             staging: Region::register(&log, &areas.staging, Access::Source)?,
             ring_len,
             receives: if wakes { Some(Receives::new(&control, &log)?) } else { None },
-            fence_by: fence_by.unwrap_or(if context.is_software() { FenceBy::Renew } else { FenceBy::Reset }),
+            fence_by,
+            is_software,
             context,
             control,
             log,
@@ -130,6 +146,26 @@ impl Parts {
     pub(super) fn log_qp(&self) -> Result<QueuePair, VerbsError> {
         let receives = self.receives.as_ref().map(|receives| (&receives.cq, &receives.log));
         QueuePair::new(&self.log, &self.log_cq, DEPTH as u32, receives)
+    }
+
+    /// The same, whose completions go to a queue of its own.
+    pub(super) fn log_qp_on(&self, cq: &Arc<CompletionQueue>, depth: u32) -> Result<QueuePair, VerbsError> {
+        let receives = self.receives.as_ref().map(|receives| (&receives.cq, &receives.log));
+        QueuePair::new(&self.log, cq, depth, receives)
+    }
+
+    pub(super) fn log_domain(&self) -> &Arc<Domain> {
+        &self.log
+    }
+
+    /// What the device says of the order in which the bytes of a WRITE land.
+    pub(super) fn data_order(&self) -> Result<DataOrder, VerbsError> {
+        Ok(order::of(&self.log_qp()?))
+    }
+
+    /// Whether RESET ends all that came and comes over a queue pair ([`FenceBy::Renew`] says where it does not).
+    pub(super) fn is_reset_strict(&self) -> bool {
+        !self.is_software
     }
 
     pub(super) fn control_domain(&self) -> &Arc<Domain> {
@@ -157,7 +193,8 @@ impl Parts {
             wakes: self.receives.is_some(),
             control: range(&self.control_area, control::LEN),
             log_readable: range(&self.log_readable, self.log_len()),
-            log: range(&self.log_area, self.log_len()),
+            // Its key comes with each arm.
+            log: RemoteRange { key: 0, ..range(&self.log_area, self.log_len()) },
         }
     }
 

@@ -46,11 +46,17 @@ impl Posted {
         self.came = self.came.wrapping_add(1);
     }
 
-    /// The newest `count` requests never reached the device: the first of them ended as `first`, the others behind it.
+    /// The newest `count` requests of those that were to go to the device never reached it: the first of them ended as
+    /// `first`, the others behind it. Requests that ended here before may stand between them and after them.
     pub(super) fn refuse(&mut self, count: usize, first: Status) {
-        for back in 1..=count.min(self.came.wrapping_sub(self.left)) {
-            let status = if back == count { first } else { Status::Flushed };
-            self.ring[self.came.wrapping_sub(back) % DEPTH].ended = Some(status);
+        let (mut back, mut left) = (self.came, count);
+        while left > 0 && back != self.left {
+            back = back.wrapping_sub(1);
+            let ended = &mut self.ring[back % DEPTH].ended;
+            if ended.is_none() {
+                *ended = Some(if left == 1 { first } else { Status::Flushed });
+                left -= 1;
+            }
         }
     }
 
@@ -114,5 +120,18 @@ mod tests {
         assert_eq!(ended, [(1, Status::Unreachable), (2, Status::Failed), (3, Status::Flushed)]);
         (0..DEPTH as u64).for_each(|id| posted.push(id, None));
         assert!(posted.is_full());
+    }
+
+    /// A queue pair broke while a chain was held: what was posted after that ended already, and is not the chain.
+    #[test]
+    fn a_chain_is_refused_and_not_what_was_posted_behind_it() {
+        let mut posted = Posted::new();
+        (0..3).for_each(|id| posted.push(id, None));
+        posted.push(3, Some(Status::Flushed));
+        posted.refuse(2, Status::Failed);
+        assert!(posted.land(0));
+        let ended: Vec<_> = std::iter::from_fn(|| posted.take_ended()).collect();
+        assert_eq!(ended, [(1, Status::Failed), (2, Status::Flushed), (3, Status::Flushed)]);
+        assert!(posted.is_empty());
     }
 }

@@ -85,6 +85,26 @@ impl Numbers {
     }
 }
 
+/// What a writer must know of the end that was armed for it. Both directions begin with the writer's own packet number: the
+/// acceptor never sends a request, and 64 bits have no room for a third number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Armed {
+    pub(super) qp: u32,
+    /// What opens the log area over this queue pair, from the grant to the fence.
+    pub(super) key: u32,
+}
+
+impl Armed {
+    /// Both in one word, as the core carries them.
+    pub(super) fn pack(self) -> u64 {
+        u64::from(self.qp & NUMBER_MASK) | u64::from(self.key) << 24
+    }
+
+    pub(super) fn unpack(word: u64) -> Armed {
+        Armed { qp: word as u32 & NUMBER_MASK, key: (word >> 24) as u32 }
+    }
+}
+
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
@@ -164,6 +184,11 @@ impl QueuePair {
 
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// For the files that wrap what else belongs to a queue pair.
+    pub(super) fn raw(&self) -> *mut sys::ibv_qp {
+        self.raw.as_ptr()
     }
 
     fn error(&self, call: &'static str) -> impl FnOnce(io::Error) -> VerbsError {
@@ -269,6 +294,24 @@ impl QueuePair {
         Ok(unsafe { attr.assume_init() }.qp_state == sys::ibv_qp_state::IBV_QPS_RESET)
     }
 
+    /// Packet size (`IBV_MTU_*`), READs that it starts and READs that it serves, as the device has them.
+    #[cfg(test)]
+    pub(super) fn in_force(&self) -> Result<(u8, u8, u8), VerbsError> {
+        let mut attr = MaybeUninit::<sys::ibv_qp_attr>::zeroed();
+        let mut init = MaybeUninit::<sys::ibv_qp_init_attr>::zeroed();
+        use sys::ibv_qp_attr_mask as Mask;
+        let mask =
+            Mask::IBV_QP_PATH_MTU.0 | Mask::IBV_QP_MAX_QP_RD_ATOMIC.0 | Mask::IBV_QP_MAX_DEST_RD_ATOMIC.0;
+        // SAFETY: as in `is_reset`.
+        let code = unsafe {
+            sys::ibv_query_qp(self.raw.as_ptr(), attr.as_mut_ptr(), mask as i32, init.as_mut_ptr())
+        };
+        check(code).map_err(self.error("ibv_query_qp"))?;
+        // SAFETY: as in `is_reset`.
+        let attr = unsafe { attr.assume_init() };
+        Ok((attr.path_mtu as u8, attr.max_rd_atomic, attr.max_dest_rd_atomic))
+    }
+
     /// Destroys it, and says whether that worked: then nothing of it is at the device any more.
     pub(super) fn destroy(self) -> Result<(), (QueuePair, VerbsError)> {
         // SAFETY: made once; only when this fails is it there to be destroyed again.
@@ -354,5 +397,7 @@ mod tests {
         let numbers = Numbers { qp: 0x00ab_cdef, packet: 0x0012_3456 };
         assert_eq!(Numbers::unpack(numbers.pack()), numbers);
         assert_eq!(numbers.pack() >> 48, 0);
+        let armed = Armed { qp: 0x00ab_cdef, key: 0x89ab_cdef };
+        assert_eq!(Armed::unpack(armed.pack()), armed);
     }
 }

@@ -20,9 +20,9 @@ use super::card::{Card, Fields, Own, RemoteRange};
 use super::context::AsyncEvent;
 use super::error::VerbsError;
 use super::flush::Flush;
-use super::inbound::{FenceBy, Inbound, Refusal};
+use super::inbound::{Inbound, Refusal};
 use super::parts::Parts;
-use super::qp::{NUMBER_MASK, Numbers, Path, Permission, QueuePair};
+use super::qp::{Armed, NUMBER_MASK, Numbers, Path, Permission, QueuePair};
 use super::rendezvous::{Meeting, Rendezvous};
 use ringleader_core::layout::control;
 
@@ -48,11 +48,10 @@ pub(super) enum Job {
     Meet { id: RequestId, former: Option<Arc<QueuePair>> },
     /// To ERR.
     Fail { end: End, peer: NodeId, qp: Arc<QueuePair> },
-    /// Drained: to RESET, or destroyed and another one made: where that is how this device is fenced, and when it could not be
-    /// drained.
+    /// Drained: to RESET, or destroyed and another one made: where RESET is not to be relied on, and when it could not be drained.
     Reset { peer: NodeId, qp: Option<Arc<QueuePair>>, drained: bool },
     /// The initiator's end: up.
-    Open { id: RequestId, qp: Arc<QueuePair>, packet: u32, peer: Numbers },
+    Open { id: RequestId, qp: Arc<QueuePair>, packet: u32, peer: u32 },
     /// The acceptor's end.
     Arm { id: RequestId, peer: Numbers },
     /// The acceptor's end.
@@ -76,6 +75,8 @@ pub(super) enum Report {
     Done(Completion),
     /// The session is over: its control queue pair is in ERR.
     Lost { peer: NodeId },
+    /// The port went down, or came up.
+    Port { up: bool },
     /// The device is gone.
     Dead,
 }
@@ -222,6 +223,7 @@ impl<R: Rendezvous> Worker<R> {
                     _ if self.dead => Err(Status::Unreachable),
                     None => Err(Status::Unreachable),
                     Some(session) => {
+                        let peer = Numbers { qp: peer, packet };
                         let opened = qp.connect(&session.path, peer, packet, Permission::Nothing);
                         self.log_error(id.peer, &opened);
                         opened.map_err(|_| Status::Failed)
@@ -230,18 +232,17 @@ impl<R: Rendezvous> Worker<R> {
                 self.done(id, opened.err().unwrap_or(Status::Success), 0);
             }
             Job::Arm { id, peer } => {
-                let packet = self.packet();
                 let Peer { inbound, session, .. } = &mut self.peers[id.peer.slot()];
                 let armed = match (inbound, session) {
                     (Some(inbound), Some(session)) if !self.dead => {
-                        inbound.arm(&self.parts, (id.epoch, session.boot), &session.path, (peer, packet))
+                        inbound.arm(&self.parts, (id.epoch, session.boot), &session.path, peer)
                     }
                     _ => Err(Refusal::State(Status::Unreachable)),
                 };
-                self.end(id, armed.map(Numbers::pack));
+                self.end(id, armed.map(Armed::pack));
             }
             Job::Grant { id } => {
-                let ended = self.on_inbound(id, |inbound, _| inbound.grant(id.epoch));
+                let ended = self.on_inbound(id, |inbound, _, _| inbound.grant(id.epoch));
                 self.end(id, ended.map(|()| 0));
             }
             Job::Fence { id } => {
@@ -255,10 +256,10 @@ impl<R: Rendezvous> Worker<R> {
     fn on_inbound(
         &mut self,
         id: RequestId,
-        carry_out: impl FnOnce(&mut Inbound, &mut Flush) -> Result<(), Refusal>,
+        carry_out: impl FnOnce(&mut Inbound, &Arc<Parts>, &mut Flush) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         match &mut self.peers[id.peer.slot()].inbound {
-            Some(inbound) if !self.dead => carry_out(inbound, &mut self.flush),
+            Some(inbound) if !self.dead => carry_out(inbound, &self.parts, &mut self.flush),
             _ => Err(Refusal::State(Status::Failed)),
         }
     }
@@ -284,7 +285,7 @@ impl<R: Rendezvous> Worker<R> {
         let packet = self.packet();
         let fresh = |parts: &Arc<Parts>| parts.log_qp().map(Arc::new);
         let reset = match qp {
-            Some(qp) if self.parts.fence_by != FenceBy::Renew => match qp.reset() {
+            Some(qp) if self.parts.is_reset_strict() => match qp.reset() {
                 Ok(()) if drained => Ok(qp),
                 // RESET ends what ERR did not: no byte is read any more. What completes nevertheless is told by its id.
                 Ok(()) => fresh(&self.parts),
@@ -415,6 +416,7 @@ impl<R: Rendezvous> Worker<R> {
                 } else {
                     warn!(device, port, "the port is down")
                 }
+                self.report(Report::Port { up });
             }
             // Whoever waits for it gets a completion with an error, or the session ends.
             AsyncEvent::QueuePair { number, event } => {

@@ -10,9 +10,9 @@ use ringleader_core::types::Epoch;
 use ringleader_core::verb::{Class, Completion, RequestId, Status};
 use tracing::{error, warn};
 
-use super::VerbsFabric;
+use super::{CutOff, REUNION, VerbsFabric};
 use crate::fabric::verbs::ends::{ControlState, DOWN, LogState};
-use crate::fabric::verbs::qp::{Numbers, QueuePair};
+use crate::fabric::verbs::qp::{Armed, Numbers, QueuePair};
 use crate::fabric::verbs::worker::{End, Job, Report};
 
 /// What is under way on a queue pair in ERR is flushed at once. After this long it never will be.
@@ -63,7 +63,7 @@ impl VerbsFabric {
         self.completions.push(id, Status::Failed, 0);
     }
 
-    pub(super) fn open(&mut self, slot: usize, id: RequestId, numbers: Numbers) {
+    pub(super) fn open(&mut self, slot: usize, id: RequestId, armed: Armed) {
         let Some(peer) = &mut self.peers[slot] else { return };
         if peer.control.state != ControlState::Up {
             return self.completions.push(id, DOWN, 0);
@@ -73,8 +73,9 @@ impl VerbsFabric {
         }
         peer.log.state = LogState::Opening;
         peer.log.epoch = id.epoch;
+        peer.remote.log.key = armed.key;
         let (qp, packet) = (peer.log.qp.clone(), peer.log.packet);
-        let sent = qp.is_some_and(|qp| self.send(Job::Open { id, qp, packet, peer: numbers }));
+        let sent = qp.is_some_and(|qp| self.send(Job::Open { id, qp, packet, peer: armed.qp }));
         if !sent {
             self.finish_open(slot, Completion { id, status: Status::Failed, value: 0 });
         }
@@ -102,11 +103,15 @@ impl VerbsFabric {
                 self.completions.push(id, Status::Failed, 0);
             }
             LogState::Opening | LogState::Ready | LogState::Broken => {
-                peer.log.state = LogState::Failing { close: id, since: Instant::now() };
+                let since = Instant::now();
                 self.closing |= 1 << slot;
-                let qp = peer.log.qp.clone();
-                let sent = qp.is_none_or(|qp| self.send(Job::Fail { end: End::Log, peer: id.peer, qp }));
-                if !sent {
+                // Without one, because the last close got no other, there is nothing to bring to ERR.
+                let Some(qp) = peer.log.qp.clone() else {
+                    peer.log.state = LogState::Draining { close: id, since };
+                    return;
+                };
+                peer.log.state = LogState::Failing { close: id, since };
+                if !self.send(Job::Fail { end: End::Log, peer: id.peer, qp }) {
                     self.finish_close(slot, id, None);
                 }
             }
@@ -114,6 +119,13 @@ impl VerbsFabric {
     }
 
     fn finish_close(&mut self, slot: usize, id: RequestId, end: Option<(Arc<QueuePair>, u32)>) {
+        if end.is_some()
+            && let Some(peer) = &mut self.peers[slot]
+        {
+            // What never completed reads no byte any more: only now may the core hear of it, which reuses them.
+            peer.log.posted.abandon(Status::Flushed);
+            self.take_ended(slot, End::Log);
+        }
         let Some(peer) = &mut self.peers[slot] else { return };
         match end {
             Some((qp, packet)) => {
@@ -136,7 +148,7 @@ impl VerbsFabric {
             let of_job = match &report {
                 Report::Done(done) => done.id.class != Class::Connect,
                 Report::Failed { .. } | Report::Reset { .. } => true,
-                Report::Met { .. } | Report::Lost { .. } | Report::Dead => false,
+                Report::Met { .. } | Report::Lost { .. } | Report::Port { .. } | Report::Dead => false,
             };
             self.working -= u32::from(of_job);
             match report {
@@ -163,6 +175,9 @@ impl VerbsFabric {
                     if let Some(peer) = &mut self.peers[peer.slot()] {
                         peer.break_end(End::Control);
                     }
+                }
+                Report::Port { up } => {
+                    self.cut_off = if up { CutOff::Until(Instant::now() + REUNION) } else { CutOff::Yes }
                 }
                 Report::Dead => self.handle_dead(),
             }
@@ -219,11 +234,8 @@ impl VerbsFabric {
                 let is_late = !peer.log.posted.is_empty() && since.elapsed() > DRAIN_LIMIT;
                 if is_late {
                     warn!(node = slot, "a queue pair in error does not complete what is under way");
-                    peer.log.posted.abandon(Status::Flushed);
-                    self.take_ended(slot, End::Log);
                 }
-                let Some(peer) = &mut self.peers[slot] else { continue };
-                if peer.log.posted.is_empty() {
+                if is_late || peer.log.posted.is_empty() {
                     peer.log.state = LogState::Resetting { close };
                     let qp = peer.log.qp.take();
                     let job = Job::Reset { peer: close.peer, qp, drained: !is_late };
@@ -265,5 +277,63 @@ impl VerbsFabric {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::verbs::Choice;
+    use crate::fabric::verbs::trial::rig::{Hub, Node, connect, id, open};
+    use ringleader_core::verb::Verb;
+
+    const A: u8 = 1;
+    const B: u8 = 2;
+
+    /// Two nodes of which A writes to B; the number of A's queue pair.
+    fn two() -> (Node, Node, u32) {
+        let hub = Hub::default();
+        let node = |node, peer| Node::new(&hub, node, &[peer], &Choice::default(), None).expect("a device");
+        let (mut a, mut b) = (node(A, B), node(B, A));
+        let (numbers, _) = connect((&mut a, A), (&mut b, B), 1);
+        open((&mut a, A), (&mut b, B), 1, numbers);
+        (a, b, Numbers::unpack(numbers).qp)
+    }
+
+    #[test]
+    #[ignore = "needs an RDMA device: make lab"]
+    fn an_end_without_a_queue_pair_gets_one_by_being_closed() {
+        let (mut a, mut b, _) = two();
+        // As after a close for which the device had no other.
+        let end = &mut a.fabric.peers[usize::from(B)].as_mut().expect("known").log;
+        (end.qp, end.state) = (None, LogState::Broken);
+        let closed = a.does(Verb::Close { id: id(B, Class::Close, 1, 0) });
+        assert_eq!(closed.status, Status::Success);
+        assert_eq!(b.does(Verb::Fence { id: id(A, Class::Fence, 1, 0) }).status, Status::Success);
+        open((&mut a, A), (&mut b, B), 2, closed.value);
+    }
+
+    /// Until the queue pair is gone, what it never completed may still be read.
+    #[test]
+    #[ignore = "needs an RDMA device: make lab"]
+    fn what_never_completes_ends_when_its_queue_pair_is_gone() {
+        let (mut a, _b, number) = two();
+        let never = id(B, Class::Entries, 1, 7);
+        a.fabric.peers[usize::from(B)].as_mut().expect("known").log.posted.push(never.pack(), None);
+        let close = a.post(Verb::Close { id: id(B, Class::Close, 1, 0) });
+        let begun = Instant::now();
+        let ended = loop {
+            a.reap();
+            if let Some(ended) = a.take(never) {
+                break ended;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+        };
+        assert_eq!(ended.status, Status::Flushed);
+        assert!(begun.elapsed() >= DRAIN_LIMIT);
+        let closed = a.take(close).expect("no earlier than the close");
+        assert_eq!(closed.status, Status::Success);
+        assert_ne!(Numbers::unpack(closed.value).qp, number, "another one");
+        assert_eq!(a.fabric.strays(), 0);
     }
 }

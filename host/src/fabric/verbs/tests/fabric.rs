@@ -1,10 +1,14 @@
 //! What the fabric does for the core, verb by verb.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use ringleader_core::layout::log;
 use ringleader_core::verb::{Class, Plane, Source, Status, Verb};
 
 use super::super::trial::rig::{connect, end_both, id, open, write_log};
 use super::{A, B, two};
+use crate::fabric::Fabric;
 
 #[test]
 #[ignore = "needs an RDMA device: make lab"]
@@ -143,4 +147,35 @@ fn a_close_drains_what_is_under_way() {
         }
     }
     assert_eq!(a.fabric.strays(), 0);
+}
+
+/// A fence whose READ cannot leave the device is no fence, and not stuck either: it is done when the port is up again.
+#[test]
+#[ignore = "needs a soft-RoCE device on v0: make lab"]
+fn a_fence_waits_for_the_port() {
+    let (mut a, mut b) = two();
+    let (numbers, _) = connect((&mut a, A), (&mut b, B), 1);
+    open((&mut a, A), (&mut b, B), 1, numbers);
+    assert_eq!(a.does(write_log(B, 1, 1, log::RING, 64)).status, Status::Success);
+    assert!(!b.fabric.is_cut_off());
+    let set = |state: &str| {
+        let status = Command::new("ip").args(["link", "set", "v0", state]).status();
+        assert!(status.expect("ip runs").success());
+    };
+    set("down");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !b.fabric.is_cut_off() && Instant::now() < deadline {
+        b.reap();
+    }
+    assert!(b.fabric.is_cut_off());
+    let fence = |number| Verb::Fence { id: id(A, Class::Fence, 1, number) };
+    assert_eq!(b.does(fence(0)).status, Status::Failed);
+    assert!(b.fabric.is_cut_off());
+    set("up");
+    let mut number = 1;
+    while b.does(fence(number)).status != Status::Success {
+        assert!(Instant::now() < deadline + Duration::from_secs(20), "never fenced");
+        number += 1;
+    }
+    assert!(b.fabric.is_cut_off(), "it has time");
 }

@@ -1,21 +1,22 @@
 //! The two promises that everything is built on (protocol.md 2, A2 and A3), with a writer that never stops.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringleader_core::layout::log;
 use ringleader_core::mem::Area;
 use ringleader_core::verb::{Class, Status, Verb};
 
-use super::super::FenceBy;
 use super::super::cq::{CompletionQueue, status_of};
 use super::super::domain::Domain;
 use super::super::memory::{Access, Region};
 use super::super::port::{self, Choice, Port};
-use super::super::qp::{NUMBER_MASK, Numbers, Operation, Path, Permission, QueuePair, Request};
-use super::super::trial::rig::{connect, id, open};
+use super::super::qp::{Armed, NUMBER_MASK, Numbers, Operation, Path, Permission, QueuePair, Request};
+use super::super::trial::rig::{Hub, Node, connect, id, open, write_log};
 use super::super::trial::try_fence;
-use super::two;
+use super::super::{FenceBy, VerbsError};
+use super::{A, B, two};
 use crate::fabric::map::Mapping;
 
 /// A2: after a completed fence the log area never changes again, whatever the writer goes on doing.
@@ -38,6 +39,53 @@ fn weak_fences_are_shown() {
     for fence_by in [FenceBy::Flags, FenceBy::Reset] {
         let trial = try_fence(&Choice::default(), Some(fence_by), 100, Duration::from_millis(50));
         println!("lab: fence by {fence_by:?}: bytes landed after {} of 100", trial.expect("a device").late);
+    }
+}
+
+/// The fences that take a key away: the next arm gives another one, with which everything goes on; the former one opens
+/// nothing, and neither does the right one before it is granted.
+#[test]
+#[ignore = "needs an RDMA device: make lab"]
+fn a_key_is_good_from_its_grant_to_its_fence() {
+    for fence_by in [FenceBy::Window, FenceBy::Deregister, FenceBy::Reregister] {
+        let hub = Hub::default();
+        let choice = Choice::default();
+        let mut a = Node::new(&hub, A, &[B], &choice, None).expect("a device");
+        let mut b = match Node::new(&hub, B, &[A], &choice, Some(fence_by)) {
+            Err(error @ VerbsError::Unable { .. }) => {
+                println!("lab: {fence_by:?}: not on this device: {error}");
+                continue;
+            }
+            made => made.expect("a device"),
+        };
+        let (mut numbers, _) = connect((&mut a, A), (&mut b, B), 1);
+        let mut keys = BTreeSet::new();
+        // The lowest byte of a window's key goes round.
+        for epoch in 1..=300u32 {
+            let armed = b.does(Verb::Arm { id: id(A, Class::Arm, epoch, 0), numbers });
+            assert_eq!(armed.status, Status::Success, "{fence_by:?}");
+            keys.insert(Armed::unpack(armed.value).key);
+            let opened = a.does(Verb::Open { id: id(B, Class::Open, epoch, 0), numbers: armed.value });
+            assert_eq!(opened.status, Status::Success);
+            let offset = log::RING + u64::from(epoch) * 64;
+            a.staging.store(offset, u64::from(epoch));
+            if epoch % 3 == 0 {
+                // A WRITE too early: refused, and both ends are in ERR, where nothing can be invalidated any more.
+                assert_eq!(a.does(write_log(B, epoch, 1, offset, 64)).status, Status::Refused);
+                assert_eq!(b.log.load(offset), 0);
+            } else {
+                assert_eq!(b.does(Verb::Grant { id: id(A, Class::Grant, epoch, 0) }).status, Status::Success);
+                assert_eq!(a.does(write_log(B, epoch, 1, offset, 64)).status, Status::Success);
+                assert_eq!(b.log.load(offset), u64::from(epoch));
+            }
+            assert_eq!(b.does(Verb::Fence { id: id(A, Class::Fence, epoch, 0) }).status, Status::Success);
+            a.staging.store(offset, 7777);
+            assert_ne!(a.does(write_log(B, epoch, 2, offset, 64)).status, Status::Success);
+            assert_ne!(b.log.load(offset), 7777, "{fence_by:?}");
+            numbers = a.does(Verb::Close { id: id(B, Class::Close, epoch, 0) }).value;
+        }
+        println!("lab: {fence_by:?}: {} keys in 300 arms", keys.len());
+        assert_eq!((a.fabric.strays(), b.fabric.strays()), (0, 0));
     }
 }
 
@@ -195,11 +243,11 @@ fn arming_too_early_is_shown() {
 #[ignore = "needs an RDMA device: make lab"]
 fn a_fence_needs_nobody_at_the_other_end() {
     let (mut writer, mut acceptor) = two();
-    let (numbers, _) = connect((&mut writer, super::A), (&mut acceptor, super::B), 1);
-    open((&mut writer, super::A), (&mut acceptor, super::B), 1, numbers);
+    let (numbers, _) = connect((&mut writer, A), (&mut acceptor, B), 1);
+    open((&mut writer, A), (&mut acceptor, B), 1, numbers);
     drop(writer);
     for round in 0..3 {
-        let fenced = acceptor.does(Verb::Fence { id: id(super::A, Class::Fence, 1, round) });
+        let fenced = acceptor.does(Verb::Fence { id: id(A, Class::Fence, 1, round) });
         assert_eq!(fenced.status, Status::Success);
     }
 }

@@ -3,6 +3,7 @@
 
 mod fabric;
 mod fence;
+mod limits;
 
 use super::Choice;
 use super::trial::rig::{Hub, Node};

@@ -14,21 +14,22 @@ use super::rig::{Hub, Node, RING_LEN, bytes, connect, id, open, write_log};
 
 const WRITER: u8 = 1;
 const ACCEPTOR: u8 = 2;
-/// WRITEs kept under way, and the length of each.
+/// WRITEs kept under way, and the lengths that take turns: one packet, and several, in the middle of which a key may go.
 const WINDOW: u32 = 24;
-const PIECE: u32 = 1024;
+const PIECES: [u32; 2] = [8192, 1024];
 
 /// Writes without end, each time other bytes, until told to stop or until its queue pair breaks.
 fn blast(writer: &mut Node, epoch: u32, stop: &AtomicBool) {
-    let places = (RING_LEN / u64::from(PIECE)) as u32;
+    let places = (RING_LEN / u64::from(PIECES[0])) as u32;
     let (mut posted, mut ended) = (0u32, 0u32);
     while !stop.load(Ordering::Relaxed) {
         while posted.wrapping_sub(ended) < WINDOW {
-            let offset = log::RING + u64::from(posted % places) * u64::from(PIECE);
-            for word in 0..u64::from(PIECE) / 8 {
+            let offset = log::RING + u64::from(posted % places) * u64::from(PIECES[0]);
+            let len = PIECES[posted as usize % 2];
+            for word in 0..u64::from(len) / 8 {
                 writer.staging.store(offset + word * 8, (u64::from(epoch) << 32) | (u64::from(posted) + 1));
             }
-            writer.post(write_log(ACCEPTOR, epoch, posted & NUMBER_MASK, offset, PIECE));
+            writer.post(write_log(ACCEPTOR, epoch, posted & NUMBER_MASK, offset, len));
             posted += 1;
         }
         ended += writer.reap() as u32;
