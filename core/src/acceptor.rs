@@ -16,12 +16,14 @@ use crate::link::Link;
 use crate::mailbox::{Outbox, Route};
 use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory, full};
+use crate::membership::Configuration;
 use crate::options::Identity;
 use crate::planted::{self, Bug};
 use crate::request::{Answer, Ask, Request};
+use crate::roster::Roster;
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Instant, LogPoint, NodeId, Position, Promise};
+use crate::types::{Boot, Incarnation, Instant, LogPoint, NodeId, Position, Promise};
 use crate::verb::{Class, Completion, Verb};
 use crate::walker::Walker;
 use crate::watch::Watch;
@@ -68,6 +70,9 @@ pub(crate) struct Acceptor {
     operation: Operation,
     pending: Option<Request>,
     walker: Walker,
+    roster: Roster,
+    /// What the whole log said when it was promised to the own proposer: the configuration that a candidacy is judged by.
+    candidacy: Configuration,
     beat: BeatWatch,
     granted_at: Option<Instant>,
     /// No vote before this: a lease from an earlier life may still run.
@@ -104,6 +109,8 @@ impl Acceptor {
             operation: Operation::Idle,
             pending: None,
             walker: Walker::new(LogPoint::start(0)),
+            roster: Roster::new(),
+            candidacy: Configuration::default(),
             beat: BeatWatch::default(),
             granted_at: None,
             silent_until: now.after(timing.start_silence_ns()),
@@ -119,13 +126,36 @@ impl Acceptor {
         }
     }
 
-    /// The group was formed: its log begins here, and so does the silence of a newcomer.
-    pub(crate) fn handle_formed(&mut self, now: Instant, group: u128) {
-        self.walker = Walker::new(LogPoint::start(group));
+    /// The group was formed, or this node came to it: its log begins here, and so does the silence of a newcomer.
+    pub(crate) fn handle_formed(&mut self, now: Instant, configuration: Configuration) {
+        self.walker = Walker::new(LogPoint::start(configuration.group));
+        self.progress.config_index = configuration.index.0;
+        self.roster.begin(configuration);
         self.silent_until = now.after(self.timing.start_silence_ns());
         self.detector.handle_heard(now);
         self.progress.flags |= progress_flags::FORMED;
         self.revision += 1;
+    }
+
+    /// Another group is made of what is here: its configuration follows the last entry that was ever walked.
+    pub(crate) fn handle_new_group(&mut self, configuration: Configuration) {
+        self.progress.config_index = configuration.index.0;
+        self.roster.begin(configuration);
+        self.candidacy = self.roster.anchored().clone();
+    }
+
+    /// The own proposer takes that life of a node out.
+    pub(crate) fn handle_removing(&mut self, node: NodeId, life: Incarnation) {
+        self.roster.remove(node, life);
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// See the field.
+    pub(crate) fn candidacy(&self) -> &Configuration {
+        &self.candidacy
     }
 
     pub(crate) fn promise(&self) -> Promise {
@@ -348,7 +378,7 @@ impl Acceptor {
         if let Operation::Walking { request } = self.operation {
             if !planted::is(Bug::WalkBeforeFence) {
                 self.look_at_beat(on);
-                self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
+                self.walk(on);
                 if !self.walker.is_done() {
                     return;
                 }
@@ -386,8 +416,27 @@ impl Acceptor {
         full();
         self.answer(request, verdict::GRANTED);
         if request.from == self.me.node {
+            self.candidacy = self.roster.in_force().clone();
             self.give_grant(on, request.from);
         }
+    }
+
+    /// The walker goes on, and the roster follows it. Who has become a voter is silent like a newcomer: what it has seen of
+    /// leaders so far bound nobody.
+    fn walk<M: Memory>(&mut self, on: &Surroundings<M>) {
+        let voted = self.votes();
+        self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
+        if self.roster.follow(&self.walker, &on.areas.log, self.me.ring_len) {
+            self.progress.config_index = self.roster.anchored().index.0;
+            if !voted && self.votes() {
+                self.silent_until = self.silent_until.max(on.now.after(self.timing.start_silence_ns()));
+            }
+        }
+    }
+
+    fn votes(&self) -> bool {
+        let anchored = self.roster.anchored();
+        anchored.is_voter(self.me.node) && anchored.names(self.me.node, self.me.incarnation)
     }
 
     fn give_grant<M: Memory>(&mut self, on: &mut Surroundings<M>, writer: NodeId) {
@@ -480,7 +529,7 @@ impl Acceptor {
                 self.handle_request(on, request);
             } else {
                 self.grant_when_armed();
-                self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
+                self.walk(on);
             }
         }
         if self.progress.flags & progress_flags::FORMED != 0 && !leading {
@@ -651,6 +700,8 @@ impl Acceptor {
             operation,
             pending,
             walker,
+            roster,
+            candidacy,
             beat,
             granted_at,
             silent_until,
@@ -665,7 +716,8 @@ impl Acceptor {
             progress_at,
         } = self;
         let me = me.node;
-        out.plain((promise, promised_to, writer, grant_due, walker));
+        out.plain((promise, promised_to, writer, grant_due, walker, candidacy));
+        roster.canonical(out);
         match *operation {
             Operation::Idle => out.plain(0u8),
             Operation::Fencing { request, judged, since } => {

@@ -180,10 +180,11 @@ pub fn progress_line(line: &ProgressLine, of: NodeId, out: &mut impl Canonical) 
         hint_term,
         hint_index,
         flags,
+        config_index,
         reserved,
         version: _,
         crc: _,
     } = *line;
-    out.plain((boot, promise, grant, applied, durable, hint_term, hint_index, flags, reserved));
+    out.plain((boot, promise, grant, applied, durable, hint_term, hint_index, flags, config_index, reserved));
     out.count(Space::own(Counter::Liveness, of), liveness);
 }

@@ -200,6 +200,23 @@ pub fn peek<M: Memory>(area: &Area<M>, ring_len: u64, at: &LogPoint) -> Result<V
     Ok(header.valid(slot, tail as u32, ring_len, at))
 }
 
+/// Copies the payload of the entry between two places out, as words; `None` when it does not fit, or what stands there now is
+/// not the entry that was judged: the chain of `next` covers what is copied.
+pub fn copy_payload<M: Memory>(
+    area: &Area<M>,
+    ring_len: u64,
+    at: &LogPoint,
+    next: &LogPoint,
+    out: &mut [u64],
+) -> Option<usize> {
+    let (header, ..) = header_and_tail(area, ring_len, at).ok()?;
+    let len = header.len() as usize;
+    let words = out.get_mut(..len.div_ceil(8))?;
+    area.read(offset(ring_len, at.position) + HEADER_LEN, words);
+    let bytes = &zerocopy::IntoBytes::as_bytes(words)[..len];
+    (chain_of(at.chain, &header.0, bytes) == next.chain.0).then_some(len)
+}
+
 fn header_and_tail<M: Memory>(
     area: &Area<M>,
     ring_len: u64,

@@ -87,6 +87,29 @@ pub enum Event {
         /// The node.
         node: NodeId,
     },
+    /// Another configuration is in force here: see `Replica::configuration`.
+    Members {
+        /// Index of its entry; 0 for the one the group was formed with.
+        index: Index,
+    },
+    /// This node is no member of its group any more: it votes and follows nobody, and asks for no votes.
+    Removed {
+        /// Index of the first configuration known here that does not name it.
+        index: Index,
+    },
+    /// So many voters came back without their memory that the others are no majority: the group has stopped, and only an
+    /// operator can make a new one of what is left.
+    MajorityLost {
+        /// Voters that came back as other lives than the configuration names.
+        lost: usize,
+        /// All voters.
+        voters: usize,
+    },
+    /// A new group was made of what this node holds.
+    NewGroup {
+        /// The new group's id.
+        group: u128,
+    },
     /// Bytes that were found valid before are not any more, or an entry is of an unknown kind: applying stops here.
     Stuck {
         /// Where.
@@ -125,4 +148,6 @@ pub enum GiveUp {
     QuorumLost,
     /// It was told to.
     Asked,
+    /// It is no member any more, and everybody has been told.
+    Removed,
 }

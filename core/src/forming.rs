@@ -6,8 +6,9 @@
 
 use crate::layout::{ConfigBlock, Line, RequestLine, control, request_kind, staging, verdict};
 use crate::link::Link;
+use crate::mark::{self, mark};
 use crate::mem::{Area, Memory};
-use crate::membership::{Configuration, Member, Role};
+use crate::membership::{Configuration, Member};
 use crate::options::Identity;
 use crate::table::Table;
 use crate::types::{Boot, NodeId};
@@ -96,7 +97,7 @@ impl Forming {
             let members = all().map(|node| (node, links[node].peer().incarnation)).chain([own]);
             let configuration = Configuration::formed(
                 group,
-                members.map(|(node, incarnation)| Member { node, incarnation, role: Role::Voter }),
+                members.map(|(node, incarnation)| Member::voter(node, incarnation)),
             );
             configuration.block().write(control_area, control::CONFIG, 1);
             self.state = State::Asking { configuration };
@@ -121,30 +122,38 @@ impl Forming {
         self.state = State::Fresh;
     }
 
-    /// A request about forming. `formed` is the hash of the configuration in force here, if there is one. Returns what to
-    /// answer at once, and the configuration to put in force.
+    /// A request about forming. `formed` are the group that this node is in, if it is in one, and the hash of the configuration
+    /// that it was formed with. Returns what to answer at once, and the configuration to put in force.
     pub(crate) fn handle_line(
         &mut self,
         from: NodeId,
         line: &RequestLine,
-        formed: Option<u64>,
+        formed: Option<(u128, u64)>,
         links: &Table<Link>,
     ) -> (Option<Reply>, Option<Configuration>) {
         let reply =
             |verdict| Some(Reply { to: from, boot: Boot(line.from_boot), sequence: line.sequence, verdict });
-        if let Some(hash) = formed {
-            return (reply(if hash == line.hash { verdict::GRANTED } else { verdict::NOT_FRESH }), None);
+        let told = u128::from(line.last_index) << 64 | u128::from(line.last_term);
+        if let Some((group, hash)) = formed {
+            let same = if line.kind == request_kind::FORMED { group == told } else { hash == line.hash };
+            return (reply(if same { verdict::GRANTED } else { verdict::NOT_FRESH }), None);
         }
         if line.kind == request_kind::FORMED {
-            return match &self.state {
-                State::Locked { configuration, .. } if configuration.hash() == line.hash => {
-                    (reply(verdict::GRANTED), Some(configuration.clone()))
+            let configuration = match &self.state {
+                State::Locked { configuration, .. } | State::Asking { configuration }
+                    if configuration.hash() == line.hash =>
+                {
+                    configuration.clone()
                 }
-                State::Asking { configuration } if configuration.hash() == line.hash => {
-                    (reply(verdict::GRANTED), Some(configuration.clone()))
+                // A node that comes to a group later: who is in it stands in the log that it will get. (One that locked to
+                // something else has been left alone with it.)
+                State::Fresh | State::Locked { .. } if told != 0 => {
+                    mark(mark::Member::Joined);
+                    Configuration::unknown(told)
                 }
-                _ => (reply(verdict::NOT_FRESH), None),
+                _ => return (reply(verdict::NOT_FRESH), None),
             };
+            return (reply(verdict::GRANTED), Some(configuration));
         }
         match &self.state {
             State::Fresh => {}

@@ -17,7 +17,7 @@ compile_error!("registered memory is little-endian, and so must be the processor
 /// "ringlead", the first word of a header.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringlead");
 /// Version of everything in this file and of the entry format.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 /// Areas, and the rings in them, are aligned to the largest page size of the machines the agents run on.
 pub const AREA_ALIGN: u64 = 64 * 1024;
 /// Smallest ring, in bytes.
@@ -35,12 +35,12 @@ pub mod control {
     pub const LEADER: u64 = 256;
     /// The host line of a build with a DPU: 128 bytes.
     pub const HOST: u64 = 320;
-    /// [`super::ConfigBlock`].
-    pub const CONFIG: u64 = 512;
     /// Request lines, one a peer, written by the peer's proposer.
     pub const REQUESTS: u64 = 1024;
     /// Answer lines, one a peer, written by the peer's acceptor.
     pub const ANSWERS: u64 = REQUESTS + 16 * super::MAIL_LEN;
+    /// [`super::ConfigBlock`].
+    pub const CONFIG: u64 = ANSWERS + 16 * super::MAIL_LEN;
     /// Length of the area in bytes.
     pub const LEN: u64 = super::AREA_ALIGN;
 }
@@ -235,8 +235,10 @@ line! {
         hint_index: u64,
         /// [`progress_flags`].
         flags: u64,
+        /// Index of the entry that made the configuration at the anchor; 0: the one the group was formed with, or none known.
+        config_index: u64,
         /// 0.
-        reserved: [u64; 6],
+        reserved: [u64; 5],
     }
 }
 
@@ -292,7 +294,8 @@ pub mod request_kind {
     pub const ACCESS: u8 = 2;
     /// Lock to the configuration with this hash, which stands in the asker's configuration block.
     pub const FORM: u8 = 3;
-    /// The configuration with this hash is formed.
+    /// The group with the id in `last_term` (low half) and `last_index` (high half) is formed, the reader is a member of it,
+    /// and `hash` is that of the configuration it was formed with (0: not known to the asker).
     pub const FORMED: u8 = 4;
     /// The leader of `term` hands over: the reader is to stand.
     pub const CAMPAIGN: u8 = 5;
@@ -341,9 +344,9 @@ line! {
         sequence: u64,
         /// Term of a vote or access.
         term: u64,
-        /// Term of the last entry of a candidate.
+        /// Term of the last entry of a candidate; low half of the group id with `FORMED`.
         last_term: u64,
-        /// Index of the last entry of a candidate.
+        /// Index of the last entry of a candidate; high half of the group id with `FORMED`.
         last_index: u64,
         /// Hash of a configuration.
         hash: u64,
@@ -408,23 +411,43 @@ line! {
     }
 }
 
-/// One member in a configuration block.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+/// Bytes of the longest address.
+pub const MAX_ADDRESS_LEN: usize = 48;
+
+/// One member in a configuration block and in the payload of a configuration entry.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(C)]
 pub struct MemberRecord {
     /// Incarnation.
     pub incarnation: u64,
     /// Node, 1..=15; 0 in unused records.
     pub node: u8,
-    /// 1 voter, 2 learner.
+    /// 1 voter, 2 learner, 3 learner that is promoted when it has caught up.
     pub role: u8,
+    /// Bytes of `address`.
+    pub address_len: u8,
     /// 0.
-    pub reserved: [u8; 6],
+    pub reserved: [u8; 5],
+    /// Where its host finds it, in the host's own words, then zeros; the core does not look at it.
+    pub address: [u8; MAX_ADDRESS_LEN],
+}
+
+impl Default for MemberRecord {
+    fn default() -> Self {
+        MemberRecord {
+            incarnation: 0,
+            node: 0,
+            role: 0,
+            address_len: 0,
+            reserved: [0; 5],
+            address: [0; MAX_ADDRESS_LEN],
+        }
+    }
 }
 
 line! {
-    /// A configuration, and the entry that made it (index and term 0: the one the group was formed with).
-    ConfigBlock[320] {
+    /// The configuration in force, and the entry that made it (index and term 0: the one the group was formed with).
+    ConfigBlock[1024] {
         /// Group id, low half.
         group_low: u64,
         /// Group id, high half.
@@ -433,15 +456,16 @@ line! {
         index: u64,
         /// Term of its entry.
         term: u64,
+        /// Index of the entry of the configuration at the anchor: the same as `index` when this one is known committed.
+        anchor_index: u64,
+        /// 0.
+        reserved: [u64; 2],
         /// Members, in the order of their ids, then zeros.
         members: [MemberRecord; MAX_NODES],
-        /// 0.
-        reserved: [u64; 5],
     }
 }
 
-const _: () = assert!(control::CONFIG + size_of::<ConfigBlock>() as u64 <= control::REQUESTS);
-const _: () = assert!(control::ANSWERS + 16 * MAIL_LEN <= control::LEN);
+const _: () = assert!(control::CONFIG + size_of::<ConfigBlock>() as u64 <= control::LEN);
 const _: () = assert!(size_of::<AnswerLine>() as u64 == MAIL_LEN);
 const _: () = assert!(staging::config(MAX_NODES) + size_of::<ConfigBlock>() as u64 <= log::RING);
 
@@ -498,8 +522,8 @@ mod tests {
             max_entry: 9,
             ..Header::default()
         };
-        golden(header, &[0x6461656c676e6972, 1 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(sealed(header)[15] >> 32, 0x3679034c, "the CRC of these very bytes");
+        golden(header, &[0x6461656c676e6972, 2 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(sealed(header)[15] >> 32, 0x0dc59496, "the CRC of these very bytes");
     }
 
     #[test]
@@ -514,9 +538,10 @@ mod tests {
             hint_term: 7,
             hint_index: 8,
             flags: 9,
+            config_index: 10,
             ..ProgressLine::default()
         };
-        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 
     #[test]
@@ -578,10 +603,33 @@ mod tests {
 
     #[test]
     fn golden_configuration() {
-        let mut block =
-            ConfigBlock { group_low: 1, group_high: 2, index: 3, term: 4, ..ConfigBlock::default() };
-        block.members[1] = MemberRecord { incarnation: 5, node: 6, role: 2, reserved: [0; 6] };
-        golden(block, &[1, 2, 3, 4, 0, 0, 5, 6 | 2 << 8]);
+        let mut block = ConfigBlock {
+            group_low: 1,
+            group_high: 2,
+            index: 3,
+            term: 4,
+            anchor_index: 5,
+            ..ConfigBlock::default()
+        };
+        let mut address = [0; MAX_ADDRESS_LEN];
+        address[..9].copy_from_slice(b"somewhere");
+        block.members[1] = MemberRecord {
+            incarnation: 6,
+            node: 7,
+            role: 2,
+            address_len: 9,
+            address,
+            ..MemberRecord::default()
+        };
+        let mut words = [0; 7 + 16];
+        words[..5].copy_from_slice(&[1, 2, 3, 4, 5]);
+        words[15..19].copy_from_slice(&[
+            6,
+            7 | 2 << 8 | 9 << 16,
+            u64::from_le_bytes(*b"somewher"),
+            u64::from(b'e'),
+        ]);
+        golden(block, &words);
     }
 
     #[test]
@@ -597,7 +645,7 @@ mod tests {
 
     #[test]
     fn places_are_as_documented() {
-        assert_eq!((request_of(NodeId(1)), answer_of(NodeId(2))), (1216, 4480));
+        assert_eq!((request_of(NodeId(1)), answer_of(NodeId(2)), control::CONFIG), (1216, 4480, 7168));
         assert_eq!(log::len(MIN_RING_LEN), 64 * 1024 + 512 * 1024);
     }
 }

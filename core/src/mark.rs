@@ -155,6 +155,8 @@ machines! {
         OwnRefused,
         /// asking the own acceptor -> ended: it promised to another
         OwnSuperseded,
+        /// asking the own acceptor -> ended: no voter, by what its whole log says
+        NoVoter,
         /// asking the own acceptor -> asking all
         AsksAll,
         /// asking all: refused for a lease, asked again
@@ -187,6 +189,8 @@ machines! {
         GaveUpQuorumLost,
         /// leads -> yields: its first entry does not get committed
         GaveUpStuck,
+        /// leads -> yields: it is no member any more
+        GaveUpRemoved,
         /// yields -> follows
         Follows,
         /// leads -> hands over: *yielding* beats
@@ -239,12 +243,60 @@ machines! {
         Damaged,
     }
 
+    /// What becomes of the configurations that a log holds, and of who is in them (protocol.md 10).
+    Member "membership" {
+        /// a fresh node is told that it is a member
+        Joined,
+        /// a node that was never heard of asks something, and is connected to
+        MetStranger,
+        /// a learner is added
+        Added,
+        /// a learner is promoted
+        Promoted,
+        /// a member is taken out by its leader
+        Removed,
+        /// a leader takes itself out
+        RemovedItself,
+        /// a voter that lost its memory becomes a returning learner
+        Readmitted,
+        /// a returning learner is promoted by itself
+        PromotedAgain,
+        /// a change is refused: another one is under way, or it is too early
+        RefusedBusy,
+        /// a promotion is refused: not caught up
+        RefusedBehind,
+        /// a removed member has been told, and is left
+        ToldRemoved,
+        /// a removed member could not be told in time, and is left
+        LeftUntold,
+        /// a leader that took itself out has told all, and hands over
+        HandsOver,
+        /// a leader that took itself out could not hand over, and gives up
+        GivesUpRemoved,
+        /// a node that is none of its newest configuration stands all the same, for the one at its anchor
+        StandsRemoved,
+        /// a configuration is passed by the anchor
+        Anchored,
+        /// a configuration above the anchor is replaced, or its pass begins anew
+        Replaced,
+        /// removed: by the own log
+        FoundRemoved,
+        /// removed: by the block of another node
+        ReadRemoved,
+        /// too many voters are other lives than the configuration names
+        MajorityLost,
+        /// a new group is made of what a survivor holds
+        NewGroup,
+    }
+
     /// What an application is handed.
     Applier "applier" {
         /// a payload is applied
         Applied,
         /// a no-op is skipped
         SkippedNoOp,
+        /// a configuration is skipped
+        SkippedConfig,
         /// a pad is skipped
         SkippedPad,
         /// stuck: the kind of an entry is not known here

@@ -107,6 +107,22 @@ bugs! {
     ZombieCounted = "zombie-counted",
     /// Beats to followers that do not run keep a leader in office (8).
     QuorumOfTheDead = "quorum-of-the-dead",
+    /// A voter that lost its memory is a voter again by one entry (10).
+    ReplaceInOneStep = "replace-in-one-step",
+    /// A change is begun while another one is not committed (10).
+    TwoChangesAtATime = "two-changes-at-a-time",
+    /// A configuration is in force only when it is known committed (10).
+    ConfigWhenCommitted = "config-when-committed",
+    /// A leader changes the configuration before its first entry is committed (10).
+    ChangeBeforeNoOp = "change-before-no-op",
+    /// A learner counts for a commit (10; 14, 9).
+    LearnerCounted = "learner-counted",
+    /// A voter that was removed counts for a commit until it is told (10; 14, 9).
+    RemovedCounted = "removed-counted",
+    /// A learner asks for votes, and counts its own (10).
+    LearnerCampaigns = "learner-campaigns",
+    /// A configuration stays in force when the suffix it stood in was replaced (5, 10).
+    ConfigNotRolledBack = "config-not-rolled-back",
     /// A read that arrives while a check is under way is answered by that check (9, quorum and follower reads).
     ReadJoinsCheck = "read-joins-check",
     /// Promises that were read before a read arrived count for its check (9, quorum and follower reads).

@@ -8,15 +8,16 @@ use crate::canonical::{Canonical, Counter, Space};
 use crate::entry::{self, Kind, max_payload, peek, slot_len};
 use crate::event::{Event, Events};
 use crate::forming::Forming;
+use crate::inquiry::Inquiry;
 use crate::layout::{
-    AnswerLine, Header, LAYOUT_VERSION, Line, MAGIC, RequestLine, control, log, request_kind, verdict,
+    AnswerLine, ConfigBlock, Header, LAYOUT_VERSION, Line, MAGIC, RequestLine, control, log, request_kind,
 };
 use crate::layout::{answer_of, request_of};
 use crate::link::{self, Geometry, Link};
 use crate::mailbox::Inbox;
 use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory};
-use crate::membership::Configuration;
+use crate::membership::{Configuration, Readmit};
 use crate::options::{Identity, Options, OptionsError};
 use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
@@ -24,7 +25,7 @@ use crate::proposer::{Proposer, Role, TransferError, Work};
 use crate::read::{Read, ReadError, ReadTicket};
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
+use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
 use crate::verb::{Class, Completion, Status as VerbStatus, Verb};
 use crate::watch::Watch;
 
@@ -126,6 +127,12 @@ pub struct Status {
     pub base: Position,
     /// Followers, by id, while this node leads.
     pub followers: [Option<FollowerStatus>; MAX_NODES + 1],
+    /// Index of the entry of the configuration in force; see [`Replica::configuration`].
+    pub config_index: Index,
+    /// This node was a member of its group, and is none any more.
+    pub removed: bool,
+    /// So many voters came back as other lives than the configuration names.
+    pub lost: usize,
 }
 
 /// One node of a group: see the module. `M` is where its memory is.
@@ -143,7 +150,20 @@ pub struct Replica<M> {
     acceptor: Acceptor,
     proposer: Proposer,
     forming: Forming,
+    /// In force: on a leader the newest in its log, else by what was walked (protocol.md 5).
     configuration: Configuration,
+    /// Of the configuration that the group was formed with; 0 when this node came later.
+    formed_hash: u64,
+    header_version: u32,
+    block: ConfigBlock,
+    block_version: u32,
+    readmit: Readmit,
+    /// The lives that were connected last.
+    found: Table<Incarnation>,
+    inquiry: Inquiry,
+    /// Index of a committed configuration that does not name this node, though one before it did.
+    removed: Option<Index>,
+    majority_lost: bool,
     applied: LogPoint,
     base: Position,
     stuck: bool,
@@ -163,6 +183,7 @@ macro_rules! work {
             watches: &mut $replica.watches,
             acceptor: &mut $replica.acceptor,
             configuration: &$replica.configuration,
+            removed: $replica.removed.is_some(),
             events: &mut $replica.events,
             applied: $replica.applied.position,
             base: $replica.base,
@@ -181,6 +202,10 @@ macro_rules! surroundings {
         }
     };
 }
+
+mod form;
+mod members;
+pub use members::RecoverError;
 
 impl<M: Memory> Replica<M> {
     /// A node that belongs to no group yet. All areas are zero; the header is written now.
@@ -203,7 +228,7 @@ impl<M: Memory> Replica<M> {
         {
             return Err(OptionsError::AreaLen);
         }
-        let replica = Replica {
+        let mut replica = Replica {
             me,
             timing,
             peers: Table::from_fn(|node| peers[node.slot()]),
@@ -217,6 +242,15 @@ impl<M: Memory> Replica<M> {
             proposer: Proposer::new(me, timing, quorum, own_copy, lease_reads, seed),
             forming: Forming::new(me),
             configuration: Configuration::default(),
+            formed_hash: 0,
+            header_version: 0,
+            block: ConfigBlock::default(),
+            block_version: 0,
+            readmit: Readmit::Ask,
+            found: Table::from_fn(|_| Incarnation(0)),
+            inquiry: Inquiry::default(),
+            removed: None,
+            majority_lost: false,
             applied: LogPoint::default(),
             base: Position(0),
             stuck: false,
@@ -224,11 +258,12 @@ impl<M: Memory> Replica<M> {
             forgetful: Table::from_fn(|_| Boot(0)),
             events: Events::default(),
         };
-        replica.write_header(1);
+        replica.write_header();
         Ok(replica)
     }
 
-    fn write_header(&self, version: u32) {
+    fn write_header(&mut self) {
+        self.header_version += 1;
         Header {
             magic: MAGIC,
             layout: LAYOUT_VERSION,
@@ -241,7 +276,7 @@ impl<M: Memory> Replica<M> {
             max_entry: self.me.max_entry,
             ..Header::default()
         }
-        .write(&self.areas.control, control::HEADER, version);
+        .write(&self.areas.control, control::HEADER, self.header_version);
     }
 
     /// The memory, for the fabric and for who wants to look.
@@ -300,6 +335,7 @@ impl<M: Memory> Replica<M> {
         match done.id.class {
             Class::Request => self.proposer.peer_mut(node).outbox.handle_success(done.id.number),
             Class::Answer => self.acceptor.handle_answer_written(node, done.id.number),
+            Class::Config if self.configuration.is_formed() => self.handle_inquiry(node, done.id.number),
             Class::Leader => self.proposer.handle_leader_line(&mut work!(self), done),
             Class::Config => {
                 if let Some(reply) = self.forming.handle_block(node, done.id.number, &self.areas.staging) {
@@ -327,6 +363,8 @@ impl<M: Memory> Replica<M> {
         let peer = self.links[node].peer();
         self.acceptor.handle_link_up(node);
         self.proposer.handle_link_up(node, &self.links[node]);
+        self.found[node] = peer.incarnation;
+        self.judge_losses();
         if let Some(member) = self.configuration.member(node) {
             let known = member.incarnation == peer.incarnation;
             self.proposer.peer_mut(node).formed = known && peer.group == self.configuration.group;
@@ -342,6 +380,7 @@ impl<M: Memory> Replica<M> {
         self.proposer.handle_link_down(self.now, node);
         self.watches[node].handle_down();
         self.forming.handle_link_down(node);
+        self.inquiry.handle_down(node);
         self.requests[node].zero::<RequestLine, _>(&self.areas.control, request_of(node));
         self.answers[node].zero::<AnswerLine, _>(&self.areas.control, answer_of(node));
     }
@@ -361,7 +400,10 @@ impl<M: Memory> Replica<M> {
         self.raise_base();
         self.proposer.handle_own_promise(&mut work!(self));
         if self.configuration.is_formed() {
+            self.follow_configuration();
             self.proposer.handle_tick(&mut work!(self));
+            self.mend_members();
+            self.ask_around();
             self.tell_locked();
         } else {
             self.form_tick();
@@ -373,6 +415,9 @@ impl<M: Memory> Replica<M> {
         for slot in 1..=MAX_NODES {
             let node = NodeId(slot as u8);
             if !self.links[node].is_up() {
+                if !self.peers[node] {
+                    self.meet_stranger(node);
+                }
                 continue;
             }
             let peer = self.links[node].peer();
@@ -397,12 +442,9 @@ impl<M: Memory> Replica<M> {
     }
 
     fn handle_request_line(&mut self, node: NodeId, line: &RequestLine) {
-        let peer = self.links[node].peer();
         self.watches[node].handle_alive(self.now);
-        // What is no member in this life is armed, and otherwise ignored; requests about forming come before there are members.
-        let member = self.configuration.names(node, peer.incarnation);
         let forming = line.kind == request_kind::FORM || line.kind == request_kind::FORMED;
-        if member && !forming {
+        if !forming && self.hears(node, line.kind) {
             self.acceptor.handle_line(&mut surroundings!(self), node, line);
             self.proposer.handle_own_promise(&mut work!(self));
             if line.kind == request_kind::CAMPAIGN {
@@ -413,102 +455,14 @@ impl<M: Memory> Replica<M> {
         }
         self.acceptor.handle_end(node, line);
         if forming {
-            let formed = self.configuration.is_formed().then(|| self.configuration.hash());
+            let formed =
+                self.configuration.is_formed().then_some((self.configuration.group, self.formed_hash));
             let (reply, configuration) = self.forming.handle_line(node, line, formed, &self.links);
             if let Some(configuration) = configuration {
                 self.put_in_force(configuration);
             }
             if let Some(reply) = reply {
                 self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
-            }
-        }
-    }
-
-    // Forming.
-
-    /// Forms a group of this node and all its peers, with this id (random, not 0). Goes on with the ticks; ends in
-    /// [`Event::Formed`] on every member.
-    pub fn form(&mut self, now: Instant, group: u128) -> Result<(), FormError> {
-        self.now = self.now.max(now);
-        if group == 0 {
-            return Err(FormError::Group);
-        }
-        if self.configuration.is_formed() || !self.forming.begin(group) {
-            return Err(FormError::NotFresh);
-        }
-        // Answers to a former wish say nothing of this one.
-        for slot in 1..=MAX_NODES {
-            self.proposer.peer_mut(NodeId(slot as u8)).ask_nothing();
-        }
-        Ok(())
-    }
-
-    fn form_tick(&mut self) {
-        let Some(hash) = self.forming.coordinate(&self.peers, &self.links, &self.areas.control) else {
-            return;
-        };
-        for slot in 1..=MAX_NODES {
-            let node = NodeId(slot as u8);
-            if self.peers[node] && self.proposer.peer(node).asked == 0 {
-                let sequence = self.proposer.next_sequence();
-                self.proposer.peer_mut(node).ask_form(self.now, sequence, request_kind::FORM, hash);
-            }
-        }
-        let refused = self.peers.entries().any(|(node, wanted)| {
-            *wanted
-                && self
-                    .proposer
-                    .peer(node)
-                    .answer()
-                    .is_some_and(|(answer, _)| answer.verdict != verdict::GRANTED)
-        });
-        let proposer = &self.proposer;
-        let formed = self
-            .forming
-            .all_locked(|node| proposer.peer(node).answer().is_some_and(|(answer, _)| answer.is_granted()));
-        if let Some(configuration) = formed {
-            self.put_in_force(configuration);
-        } else if !refused {
-            return;
-        } else {
-            self.forming.give_up();
-            self.events.push(Event::FormRefused);
-        }
-        for slot in 1..=MAX_NODES {
-            self.proposer.peer_mut(NodeId(slot as u8)).ask_nothing();
-        }
-    }
-
-    fn put_in_force(&mut self, configuration: Configuration) {
-        configuration.block().write(&self.areas.control, control::CONFIG, 2);
-        self.configuration = configuration;
-        let group = self.configuration.group;
-        self.write_header(2);
-        self.applied = LogPoint::start(group);
-        self.acceptor.handle_formed(self.now, group);
-        self.forming.handle_formed();
-        self.events.push(Event::Formed { group });
-    }
-
-    /// A formed node tells a member that is only locked.
-    fn tell_locked(&mut self) {
-        for member in self.configuration.members() {
-            let node = member.node;
-            if node == self.me.node
-                || self.proposer.peer(node).formed
-                || !self.links[node].is_up()
-                || self.links[node].peer().incarnation != member.incarnation
-            {
-                continue;
-            }
-            let peer = self.proposer.peer_mut(node);
-            let told = peer.is_asking_form() && peer.answer().is_some_and(|(answer, _)| answer.is_granted());
-            if told {
-                peer.ask_nothing();
-                peer.formed = true;
-                self.links[node].handle_formed(self.configuration.group);
-            } else {
-                self.proposer.tell_formed(self.now, node, self.configuration.hash());
             }
         }
     }
@@ -559,7 +513,8 @@ impl<M: Memory> Replica<M> {
         if slot_len(payload.len()) > self.me.max_entry {
             return Err(ProposeError::TooLarge { max: max_payload(self.me.max_entry) });
         }
-        if !takes_payload {
+        // A leader that takes itself out leaves what comes now to its successor.
+        if !takes_payload || !self.configuration.names(self.me.node, self.me.incarnation) {
             return Err(ProposeError::Full);
         }
         match self.proposer.stage(&work!(self), Kind::PAYLOAD, payload) {
@@ -619,6 +574,10 @@ impl<M: Memory> Replica<M> {
                     mark(mark::Applier::Applied);
                     self.applied = valid.next;
                     return true;
+                }
+                Kind::CONFIG => {
+                    mark(mark::Applier::SkippedConfig);
+                    self.applied = valid.next;
                 }
                 Kind::NO_OP => {
                     mark(mark::Applier::SkippedNoOp);
@@ -684,7 +643,7 @@ impl<M: Memory> Replica<M> {
                 return verb;
             }
         }
-        self.forming.poll(&self.links)
+        self.inquiry.poll(&self.links).or_else(|| self.forming.poll(&self.links))
     }
 
     /// When the replica wants a tick at the latest, though nothing happened.
@@ -708,14 +667,16 @@ impl<M: Memory> Replica<M> {
         let anchor = *self.acceptor.walker().anchor();
         let lead = self.proposer.leadership();
         let mut followers = [None; MAX_NODES + 1];
-        if lead.is_some() {
-            for member in self.configuration.members() {
-                let peer = self.proposer.peer(member.node);
-                followers[member.node.slot()] = Some(FollowerStatus {
+        if let Some(lead) = lead {
+            for node in lead.audience.nodes() {
+                let peer = self.proposer.peer(node);
+                let member = self.configuration.member(node);
+                followers[node.slot()] = Some(FollowerStatus {
                     state: peer.state,
                     matched: peer.matched,
-                    applied: if member.node == self.me.node { self.applied.position } else { peer.applied },
-                    counts: self.proposer.counts(self.now, &self.watches, member),
+                    applied: if node == self.me.node { self.applied.position } else { peer.applied },
+                    counts: member
+                        .is_some_and(|member| self.proposer.counts(self.now, &self.watches, member)),
                 });
             }
         }
@@ -734,6 +695,9 @@ impl<M: Memory> Replica<M> {
             applied: self.applied,
             base: self.base,
             followers,
+            config_index: self.configuration.index,
+            removed: self.removed.is_some(),
+            lost: self.lost_voters(),
         }
     }
 }
@@ -762,6 +726,15 @@ impl<M: Memory> Replica<M> {
             proposer,
             forming,
             configuration,
+            formed_hash,
+            header_version: _,
+            block: _,
+            block_version: _,
+            readmit: _,
+            found,
+            inquiry,
+            removed,
+            majority_lost,
             applied,
             base,
             stuck,
@@ -782,6 +755,8 @@ impl<M: Memory> Replica<M> {
         acceptor.canonical(out);
         proposer.canonical(out);
         forming.canonical(out);
-        out.plain((configuration, applied, base, stuck, control_due, forgetful));
+        inquiry.canonical(out);
+        out.plain((configuration, formed_hash, found, removed, majority_lost));
+        out.plain((applied, base, stuck, control_due, forgetful));
     }
 }

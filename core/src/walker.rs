@@ -4,7 +4,7 @@
 //! the walker found is therefore worth as much as its mode says: *unconfirmed* finds nothing that may be kept, *confirmed*
 //! and *fenced* do.
 
-use crate::entry::{judge, peek};
+use crate::entry::{Kind, judge, peek};
 use crate::layout::BeatLine;
 use crate::mark::{self, mark};
 use crate::mem::{Area, Memory};
@@ -47,6 +47,18 @@ pub struct Walker {
     high: Position,
     /// Bytes that were confirmed are not valid any more: memory was damaged, nothing below is trusted further.
     damaged: bool,
+    /// The last configuration that the anchor has passed, and the last one of the current pass.
+    anchored: Option<ConfigEntry>,
+    walked: Option<ConfigEntry>,
+}
+
+/// Where a configuration entry stands: the places before it and after it. Equal for equal entries only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ConfigEntry {
+    /// The place before it.
+    pub before: LogPoint,
+    /// The place after it; the chain covers its bytes.
+    pub next: LogPoint,
 }
 
 impl Walker {
@@ -60,7 +72,19 @@ impl Walker {
             at_end: false,
             high: anchor.position,
             damaged: false,
+            anchored: None,
+            walked: None,
         }
+    }
+
+    /// The last configuration entry that the anchor has passed here.
+    pub fn anchored_config(&self) -> Option<ConfigEntry> {
+        self.anchored
+    }
+
+    /// The last configuration entry of the current pass; `None` when there is none above the anchor.
+    pub fn walked_config(&self) -> Option<ConfigEntry> {
+        self.walked
     }
 
     /// The last entry known committed.
@@ -107,6 +131,9 @@ impl Walker {
     fn begin_pass(&mut self, told: Option<Told>) {
         if !planted::is(Bug::WalkFromValid) {
             self.cursor = self.anchor;
+        }
+        if !planted::is(Bug::ConfigNotRolledBack) {
+            self.walked = None;
         }
         self.at_end = false;
         self.mode = Mode::Unconfirmed { told };
@@ -166,6 +193,9 @@ impl Walker {
                 self.at_end = true;
                 break;
             };
+            let config =
+                (valid.kind == Kind::CONFIG).then_some(ConfigEntry { before: self.cursor, next: valid.next });
+            self.walked = config.or(self.walked);
             self.cursor = valid.next;
             self.at_end = false;
             self.high = self.high.max(valid.next.position);
@@ -175,6 +205,7 @@ impl Walker {
                 // The leader's bytes, and committed ones: final, whatever comes behind them.
                 mark(mark::Walker::AnchorTold);
                 self.anchor = self.cursor;
+                self.anchored = config.or(self.anchored);
             }
             self.confirm(promise);
             moved = true;
@@ -193,6 +224,9 @@ impl Walker {
             match peek(area, ring_len, &self.anchor) {
                 Ok(valid) if valid.next.position.0 <= target => {
                     mark(mark::Walker::AnchorMoved);
+                    if valid.kind == Kind::CONFIG {
+                        self.anchored = Some(ConfigEntry { before: self.anchor, next: valid.next });
+                    }
                     self.anchor = valid.next;
                     budget = budget.saturating_sub(valid.slot);
                 }
@@ -295,6 +329,26 @@ mod tests {
         walker.step(&area, RING, promise(2), Some(&beat(2, 192, 0)));
         assert_eq!(walker.anchor().index.0, 0);
         assert_eq!(walker.lower_bound().index.0, 0);
+    }
+
+    #[test]
+    fn a_configuration_goes_with_the_suffix_it_stood_in() {
+        let area = area();
+        let start = LogPoint::start(1);
+        let before = fill(&area, start, 1, 1);
+        let next = write(&area, RING, &before, Term(1), Position(0), Kind::CONFIG, b"whoever");
+        let mut walker = Walker::new(start);
+        walker.handle_grant();
+        walker.step(&area, RING, promise(2), None);
+        assert_eq!(walker.walked_config(), Some(ConfigEntry { before, next }));
+        assert_eq!(walker.anchored_config(), None);
+        fill(&area, before, 2, 1);
+        walker.step(&area, RING, promise(2), None);
+        assert_eq!(walker.walked_config(), None, "replaced");
+        let next = write(&area, RING, &before, Term(2), Position(0), Kind::CONFIG, b"others");
+        walker.step(&area, RING, promise(2), Some(&beat(2, next.position.0, next.position.0)));
+        walker.step(&area, RING, promise(2), Some(&beat(2, next.position.0, next.position.0)));
+        assert_eq!(walker.anchored_config(), Some(ConfigEntry { before, next }));
     }
 
     #[test]

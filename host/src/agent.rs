@@ -12,8 +12,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use ringleader_core::event::Event;
 use ringleader_core::mem::Memory;
+use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::proposer::Role as CoreRole;
-use ringleader_core::replica::{ProposeError, Replica};
+use ringleader_core::replica::{ProposeError, Replica, Ticket};
 use ringleader_core::types::{Epoch, Instant, NodeId};
 use ringleader_core::verb::{Class, Completion, RequestId, Status as VerbStatus};
 use tracing::{debug, error, info, trace, warn};
@@ -27,6 +28,7 @@ use crate::fabric::Fabric;
 use crate::idle::{Idle, Idler};
 use crate::lanes::{Lanes, Refusal};
 use crate::measure::Measuring;
+use crate::members::Members;
 use crate::reader::ReadOutcome;
 use crate::readers::Readers;
 use crate::shared::Shared;
@@ -53,7 +55,8 @@ pub(crate) struct Agent<M: Memory, F, S> {
     pub(crate) fabric: F,
     pub(crate) node: NodeId,
     /// Nodes of the group, this one included.
-    pub(crate) members: usize,
+    /// Whom its options name: all may be members once there is a group.
+    pub(crate) members: Vec<u8>,
     pub(crate) max_payload: usize,
     /// Boxed: it changes hands around every sample.
     pub(crate) measuring: Option<Box<Measuring>>,
@@ -76,7 +79,8 @@ pub(crate) struct Agent<M: Memory, F, S> {
 /// What an agent is made of.
 pub(crate) struct Parts<M: Memory, F, S> {
     pub(crate) node: NodeId,
-    pub(crate) members: usize,
+    /// Whom its options name: all may be members once there is a group.
+    pub(crate) members: Vec<u8>,
     pub(crate) replica: Replica<M>,
     pub(crate) fabric: F,
     pub(crate) machine: S,
@@ -185,12 +189,31 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                     let _ = reply.send(begun);
                 }
                 Ok(Command::Form { group, reply }) => self.form(group, &reply),
+                Ok(Command::Change { change, reply }) => self.change(&change, &reply),
+                Ok(Command::Members { reply }) => {
+                    let _ = reply.send(Members::of(&self.replica));
+                }
+                Ok(Command::Readmit(readmit)) => self.replica.set_readmit(readmit),
+                Ok(Command::NewGroup { group, reply }) => {
+                    let made = match group {
+                        Some(group) => self.replica.force_new_group(clock::now(), group),
+                        None => self.replica.may_recover(),
+                    };
+                    let _ = reply.send(made);
+                }
                 Ok(Command::Measure { samples, size, reply }) => self.start_measuring(samples, size, reply),
                 Ok(Command::MeasureReads { samples, reply }) => self.start_measuring_reads(samples, reply),
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
         }
+    }
+
+    fn change(&mut self, change: &Change, reply: &Sender<Result<Ticket, ChangeError>>) {
+        if let Change::Add { node, .. } = *change {
+            self.replica.connect_to(node);
+        }
+        let _ = reply.send(self.replica.change(clock::now(), change));
     }
 
     fn form(&mut self, group: u128, reply: &Sender<Result<(), FormError>>) {
@@ -283,6 +306,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             Event::Formed { group } => {
                 info!(group = format_args!("{group:032x}"), "formed");
                 self.fabric.handle_formed(group);
+                for member in &self.members {
+                    self.replica.connect_to(NodeId(*member));
+                }
             }
             // The fence is repeated until the port is up again; it promises nothing before it is done.
             Event::Abort { .. } if self.fabric.is_cut_off() => return,
@@ -292,7 +318,23 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             }
             Event::Stuck { position } => warn!(%position, "the log cannot be applied any further"),
             Event::Behind { node } => warn!(%node, "a follower fell below the ring and stays behind"),
-            Event::Forgetful { node } => warn!(%node, "a node came back without its memory and is kept out"),
+            Event::Forgetful { node } => {
+                warn!(%node, "a member came back without its memory and is kept out: ringleader member readmit")
+            }
+            Event::Members { index } => {
+                let configuration = self.replica.configuration();
+                info!(%index, voters = configuration.voters(), members = configuration.members().count(), "members");
+            }
+            Event::Removed { index } => warn!(%index, "this node was removed from its group"),
+            Event::MajorityLost { lost, voters } => error!(
+                lost,
+                voters,
+                "too many voters came back without their memory: the group has stopped for good: ringleader recover"
+            ),
+            Event::NewGroup { group } => {
+                warn!(group = format_args!("{group:032x}"), "a new group was made of this node");
+                self.fabric.handle_formed(group);
+            }
             other => debug!(event = ?other),
         }
         self.events.push(TimedEvent { at_ns: now.0, event });
@@ -344,6 +386,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         words.applied_index = status.applied.index.0;
         words.applied_position = status.applied.position.0;
         words.end_position = status.end.position.0;
+        words.removed = u64::from(status.removed);
+        words.voters = self.replica.configuration().voters() as u64;
+        words.lost = status.lost as u64;
         words.form_refusals = self.form_refusals;
         words.transfer_failures = self.transfer_failures;
         words.events_dropped = self.events.dropped();

@@ -20,7 +20,7 @@ use toml::Spanned;
 
 use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
-use crate::{Idle, LeaseReads, Options, Quorum};
+use crate::{Idle, LeaseReads, Options, Quorum, Readmit};
 use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
@@ -38,8 +38,10 @@ pub struct Config {
     pub group: GroupName,
     /// This node.
     pub node: u8,
-    /// All nodes, in order.
+    /// All nodes that there may be, in order.
     pub members: Vec<u8>,
+    /// Those that form the group; empty: all of them.
+    pub founders: Vec<u8>,
     /// What carries the verbs.
     pub fabric: Fabric,
     /// All durations.
@@ -48,6 +50,8 @@ pub struct Config {
     pub ring_len: u64,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What the node does, as leader, about members that lost their memory.
+    pub readmit: Readmit,
     /// Whether a leader answers reads by its lease, if clocks drift by less than this.
     pub lease_reads: Option<LeaseReads>,
     /// What the agent does when there is nothing to do.
@@ -157,6 +161,8 @@ impl Config {
         options.ring_len = self.ring_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
+        options.readmit = self.readmit;
+        options.founders.clone_from(&self.founders);
         options.lease_reads = self.lease_reads;
         options.idle = self.idle;
         options.pin = self.pin;
@@ -227,6 +233,7 @@ impl Source<'_> {
         let addresses = self.members(&raw)?;
         let members: Vec<u8> = addresses.keys().copied().collect();
         let node = self.node(&raw, node, &members)?;
+        let founders = self.founders(&raw, &members)?;
         let fabric = match raw.fabric.get_ref() {
             FabricKind::Shm => self.shm(&raw)?,
             FabricKind::Verbs => self.verbs(&raw, node, addresses)?,
@@ -259,9 +266,11 @@ impl Source<'_> {
             group,
             node,
             members,
+            founders,
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
+            readmit: raw.readmit.map_or(Readmit::Ask, Into::into),
             lease_reads: self.lease_reads(&raw)?,
             idle: raw.idle.map_or(Idle::default(), Into::into),
             pin: raw.pin.map(usize::from),
@@ -325,6 +334,23 @@ impl Source<'_> {
             return Err(self.at(&raw.members, "a group has members"));
         }
         Ok(members)
+    }
+
+    /// Those that form the group, each among the members and once.
+    fn founders(&self, raw: &Raw, members: &[u8]) -> Result<Vec<u8>, ConfigError> {
+        let mut founders = Vec::new();
+        for id in raw.founders.iter().flatten() {
+            let founder = u8::try_from(*id.get_ref()).ok().filter(|founder| members.contains(founder));
+            match founder {
+                Some(founder) if !founders.contains(&founder) => founders.push(founder),
+                Some(founder) => return Err(self.at(id, format!("founder {founder} is named twice"))),
+                None => {
+                    let what = format!("founder {} is not among the members {}", id.get_ref(), list(members));
+                    return Err(self.at(id, what));
+                }
+            }
+        }
+        Ok(founders)
     }
 
     fn node(&self, raw: &Raw, given: Option<u8>, members: &[u8]) -> Result<u8, ConfigError> {

@@ -99,6 +99,7 @@ mod lane;
 mod lanes;
 mod len;
 mod measure;
+pub mod members;
 mod memory;
 mod node;
 mod options;
@@ -120,6 +121,7 @@ pub use events::TimedEvent;
 pub use handle::{Handle, Outcome, Ticket};
 pub use idle::Idle;
 pub use measure::{Measurement, ReadMeasurement};
+pub use members::{Change, ChangeMembersError, Members, Readmit};
 pub use node::Node;
 #[cfg(feature = "verbs")]
 pub use options::VerbsOptions;

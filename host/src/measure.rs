@@ -310,7 +310,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         let class = if measuring.measures_reads() { Class::Progress } else { Class::Entries };
         let is_entry = |verb: &&Verb| verb.id().class == class;
         let written = verbs.iter().flatten().filter(is_entry).count();
-        let enough = self.members / 2;
+        let enough = self.replica.configuration().voters() / 2;
         let mut held = self.done;
         let (mut count, mut good) = (0, 0);
         let since = clock::now();

@@ -15,8 +15,6 @@ use ringleader_core::mem::{Area, Areas};
 use ringleader_core::options;
 use ringleader_core::proposer::OwnCopy;
 use ringleader_core::replica::Replica;
-#[cfg(feature = "verbs")]
-use ringleader_core::types::MAX_NODES;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use rtrb::Consumer;
 use tracing::{info_span, warn};
@@ -209,6 +207,11 @@ impl Node {
         answer.recv().map_err(|_| MeasureError::Closed)?
     }
 
+    /// Asks something of the agent; an error when it has ended.
+    pub(crate) fn send(&self, command: Command) -> Result<(), ()> {
+        self.commands.send(command).map_err(|_| ())
+    }
+
     /// Measures quorum reads, `samples` of them, one at a time, and the floor under them, as many. Only on the leader.
     pub fn measure_reads(&self, samples: usize) -> Result<ReadMeasurement, MeasureError> {
         let (reply, answer) = mpsc::channel();
@@ -308,7 +311,7 @@ fn open_verbs<S: StateMachine>(
         },
         timeouts: Timeouts::new(&options.timing),
     })?;
-    let peers = (1..=MAX_NODES as u8).map(NodeId).filter(|node| core.peers[node.slot()]).collect();
+    let peers = options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
     let (fabric, areas) = VerbsFabric::create(
         &verbs::Options {
             choice: verbs.choice.clone(),
@@ -337,11 +340,12 @@ impl<S: StateMachine> Outfit<S> {
     ) -> Result<Parts<Mapped, F, S>, OpenError> {
         let node = self.core.node;
         let [control, log, staging] = areas.map(Area::new);
-        let replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
+        let mut replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
             .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
+        replica.set_readmit(options.readmit);
         Ok(Parts {
             node,
-            members: options.members.len(),
+            members: options.members.clone(),
             replica,
             fabric,
             machine: self.machine,
@@ -375,7 +379,7 @@ fn start<F: Fabric + Send + 'static, S: StateMachine>(
 }
 
 /// A random word that is not 0.
-fn random_word() -> io::Result<u64> {
+pub(crate) fn random_word() -> io::Result<u64> {
     let mut source = File::open("/dev/urandom")?;
     loop {
         let mut bytes = [0; 8];

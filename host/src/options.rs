@@ -10,6 +10,7 @@ use ringleader_core::types::{MAX_NODES, NodeId};
 use crate::config::Notify;
 use crate::errors::OpenError;
 use crate::idle::Idle;
+use crate::members::Readmit;
 use crate::memory;
 use crate::reader::LeaseReads;
 
@@ -52,8 +53,11 @@ pub struct Options {
     pub dir: PathBuf,
     /// This node, 1..=15.
     pub node: u8,
-    /// All nodes of the group, this one included; the same on all nodes.
+    /// All nodes that there may be, this one included. Who is in the group in the end, [`Node::members`](crate::Node::members)
+    /// tells.
     pub members: Vec<u8>,
+    /// Those that form the group, when that is not all of them; empty: all. The same on all nodes.
+    pub founders: Vec<u8>,
     /// Bytes of the ring, a power of two, at least 512 KiB; the same on all nodes. An entry, with its 32 bytes of header
     /// and 8 of tail, may have an eighth of it.
     pub ring_len: u64,
@@ -61,6 +65,8 @@ pub struct Options {
     pub timing: Timing,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What this node does, as leader, about members that lost their memory.
+    pub readmit: Readmit,
     /// Whether a leader answers reads by its lease alone, if the clocks of the group drift by less than what stands here;
     /// `None`: never. The same on all nodes. Not for machines that are suspended or migrated.
     pub lease_reads: Option<LeaseReads>,
@@ -86,9 +92,11 @@ impl Options {
             dir: dir.into(),
             node,
             members: members.into(),
+            founders: Vec::new(),
             ring_len: Options::RING_LEN,
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
+            readmit: Readmit::Ask,
             lease_reads: None,
             idle: Idle::default(),
             notify: Notify::Poll,
@@ -144,9 +152,10 @@ impl Options {
         self.ring_len + region
     }
 
-    /// Who the other members are, by id.
+    /// Who the other founders are, by id.
     pub(crate) fn peers(&self) -> [bool; MAX_NODES + 1] {
-        std::array::from_fn(|id| id != usize::from(self.node) && self.members.contains(&(id as u8)))
+        let founders = if self.founders.is_empty() { &self.members } else { &self.founders };
+        std::array::from_fn(|id| id != usize::from(self.node) && founders.contains(&(id as u8)))
     }
 }
 
@@ -180,5 +189,7 @@ mod tests {
         let peers = Options::new("/nowhere", 15, [1, 15, 7]).peers();
         let ids: Vec<usize> = (0..=MAX_NODES).filter(|id| peers[*id]).collect();
         assert_eq!(ids, [1, 7]);
+        let founded = Options { founders: vec![1, 2], ..Options::new("/nowhere", 15, [1, 2, 15, 7]) }.peers();
+        assert_eq!((0..=MAX_NODES).filter(|id| founded[*id]).collect::<Vec<_>>(), [1, 2]);
     }
 }

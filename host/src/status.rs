@@ -79,6 +79,12 @@ pub struct Status {
     /// Whether its agent has ended, because it was told to or because the application panicked: nothing here changes any
     /// more, and nothing is proposed or applied.
     pub closed: bool,
+    /// Whether this node was a member of its group, and is none any more.
+    pub removed: bool,
+    /// How many members vote.
+    pub voters: usize,
+    /// How many of them came back without their memory. When the others are no majority the group has stopped for good.
+    pub lost: usize,
     /// How often another node refused to form a group with this one.
     pub form_refusals: u64,
     /// How often the lead was to be handed over, and was not.
@@ -106,6 +112,9 @@ pub(crate) struct Words {
     pub(crate) applied_index: u64,
     pub(crate) applied_position: u64,
     pub(crate) end_position: u64,
+    pub(crate) removed: u64,
+    pub(crate) voters: u64,
+    pub(crate) lost: u64,
     pub(crate) form_refusals: u64,
     pub(crate) transfer_failures: u64,
     pub(crate) events_dropped: u64,
@@ -143,6 +152,9 @@ impl Words {
             applied_position: self.applied_position,
             end_position: self.end_position,
             closed: false,
+            removed: self.removed != 0,
+            voters: self.voters as usize,
+            lost: self.lost as usize,
             form_refusals: self.form_refusals,
             transfer_failures: self.transfer_failures,
             events_dropped: self.events_dropped,

@@ -132,7 +132,7 @@ fn every_kind_of_damage_is_named_with_exit_status_2() {
         (page, "zero"),
         (control + 20, "header line"),
         (control + 128 + 32, "progress line"),
-        (control + 512 + 8, "configuration block"),
+        (control + 7168 + 8, "configuration block"),
         (control + 900, "zero"),
         (control + 1024 + 3 * 192 + 17, "line of node 3"),
         (LOG + 9, "beat line"),

@@ -1,154 +1,20 @@
 //! `ringleader run`, `form` and `status` as people use them: processes over shared memory, one configuration for all.
 
 mod demo_common;
+mod run_common;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use demo_common::{Turn, turn};
+use demo_common::turn;
+use run_common::{Place, said, until};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A configuration for three nodes with everything in the test's own directory, the regions in shared memory.
-struct Place {
-    turn: Turn,
-    shared: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        let turn = turn();
-        let shared =
-            tempfile::Builder::new().prefix("ringleader-test-").tempdir_in("/dev/shm").expect("made");
-        let place = Place { turn, shared };
-        let text = format!(
-            "group = \"test\"\nmembers = [1, 2, 3]\nfabric = \"shm\"\nring = \"1M\"\n[shm]\ndirectory = {:?}\n",
-            place.regions()
-        );
-        fs::write(place.config(), text).expect("written");
-        place
-    }
-
-    fn regions(&self) -> PathBuf {
-        self.shared.path().join("group")
-    }
-
-    fn config(&self) -> PathBuf {
-        self.turn.path("group.toml")
-    }
-
-    fn command(&self, what: &str, node: u8) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ringleader"));
-        command.arg(what).arg("--config").arg(self.config()).arg("--node").arg(node.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn run(&self, node: u8) -> Running {
-        let log = self.turn.path(&format!("log-{node}"));
-        let applied = self.turn.path(&format!("applied-{node}"));
-        let mut command = self.command("run", node);
-        command.stdin(Stdio::piped());
-        command.stdout(File::create(&applied).expect("made")).stderr(File::create(&log).expect("made"));
-        let mut child = command.spawn().expect("starts");
-        let stdin = child.stdin.take();
-        Running { node, child, stdin, log, applied }
-    }
-
-    fn status(&self, node: u8) -> Option<Value> {
-        let Output { status, stdout, .. } =
-            self.command("status", node).arg("--json").output().expect("runs");
-        status.success().then(|| serde_json::from_slice(&stdout).expect("JSON"))
-    }
-
-    /// Waits until all of these are there to be asked.
-    fn wait_for(&self, nodes: &[Running]) {
-        for node in nodes {
-            until(|| self.status(node.node).is_some(), || node.said());
-        }
-    }
-
-    fn leader(&self, nodes: &[Running]) -> usize {
-        let mut leader = None;
-        until(
-            || {
-                leader = nodes
-                    .iter()
-                    .position(|node| self.status(node.node).is_some_and(|status| status["role"] == "leader"));
-                leader.is_some()
-            },
-            || nodes.iter().map(Running::said).collect(),
-        );
-        leader.expect("found")
-    }
-}
-
-struct Running {
-    node: u8,
-    child: Child,
-    stdin: Option<ChildStdin>,
-    log: PathBuf,
-    applied: PathBuf,
-}
-
-impl Running {
-    fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    fn applied(&self) -> String {
-        fs::read_to_string(&self.applied).unwrap_or_default()
-    }
-
-    fn write(&mut self, text: &str) {
-        self.stdin.as_mut().expect("open").write_all(text.as_bytes()).expect("written");
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("sent");
-    }
-
-    /// Its exit status.
-    fn end(&mut self, signal: Signal) -> Option<i32> {
-        self.signal(signal);
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().expect("its status") {
-                return status.code();
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        panic!("does not end: {}", self.said());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[track_caller]
-fn until(mut is_true: impl FnMut() -> bool, say: impl Fn() -> String) {
-    let begun = Instant::now();
-    while !is_true() {
-        assert!(begun.elapsed() < PATIENCE, "never: {}", say());
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
-}
 
 #[test]
 fn three_processes_form_a_group_apply_lines_and_leave_nothing_behind() {

@@ -9,11 +9,13 @@ mod reading;
 pub use reading::Trap;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use ringleader_core::entry;
 use ringleader_core::event::Event;
 use ringleader_core::mem::Areas;
+use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::options::Options;
 use ringleader_core::proposer::{OwnCopy, Quorum};
 use ringleader_core::read::{LeaseReads, Read};
@@ -28,10 +30,12 @@ use crate::invariants::{Violation, Watch};
 use crate::rng::Rng;
 use crate::schedule::{Plan, Sizes};
 use crate::trace::Trace;
-use crate::view::{Member, Seen, look};
+use crate::view::{Member, look};
 
 /// The client gives up on a payload that has been unknown so often.
 const MAX_TRIES: u32 = 3;
+/// An operator asks so often for one change.
+const MAX_WISHES: u32 = 400;
 /// Completions a loop takes at most.
 const REAP_BATCH: usize = 32;
 /// Entries a loop applies at most.
@@ -95,6 +99,8 @@ pub struct Cluster {
     rng: Rng,
     /// What nodes told their hosts, by kind, and how often.
     pub events: BTreeMap<String, u64>,
+    /// Changes of the members that an operator wants, and how often a leader has refused each.
+    pub wishes: VecDeque<(Change, u32)>,
     /// The client proposes.
     pub proposing: bool,
     /// The client reads, as often as the plan says.
@@ -110,7 +116,7 @@ impl Cluster {
     /// All nodes started, none in a group.
     pub fn new(plan: Plan, keep_trace: usize) -> Cluster {
         let mut rng = Rng::new(plan.seed ^ 0xc105_7e12_0000_0000);
-        let ids: Vec<NodeId> = (1..=plan.nodes).map(NodeId).collect();
+        let ids: Vec<NodeId> = (1..=plan.nodes + plan.spares).map(NodeId).collect();
         let fabric = Fabric::new(rng.word(), plan.weather.clone(), Trace::new(keep_trace));
         let mut cluster = Cluster {
             watch: Watch::new(ids.clone(), &plan),
@@ -121,6 +127,7 @@ impl Cluster {
             rounds: BinaryHeap::new(),
             scheduled: 0,
             events: BTreeMap::new(),
+            wishes: VecDeque::new(),
             proposing: true,
             reading: true,
             trap: None,
@@ -130,15 +137,7 @@ impl Cluster {
             plan,
         };
         for id in ids {
-            let home = Home::new(cluster.plan.ring_len);
-            cluster.members.push(Member {
-                id,
-                life: 0,
-                alive: false,
-                seen: Seen::default(),
-                first_home: home.clone(),
-                home,
-            });
+            cluster.members.push(Member::new(id, cluster.plan.ring_len));
             let drift = cluster.plan.drift_ppm;
             cluster.nodes.push(Node {
                 replica: None,
@@ -183,6 +182,11 @@ impl Cluster {
 
     /// All ids.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (1..=self.plan.nodes + self.plan.spares).map(NodeId)
+    }
+
+    /// Those that form the group.
+    pub fn founders(&self) -> impl Iterator<Item = NodeId> + use<> {
         (1..=self.plan.nodes).map(NodeId)
     }
 
@@ -206,7 +210,7 @@ impl Cluster {
 
     /// Whether all nodes are in the group.
     pub fn is_formed(&self) -> bool {
-        self.members.iter().all(|member| member.seen.formed)
+        self.founders().all(|id| self.member(id).seen.formed)
     }
 
     /// The leader of the highest term that runs.
@@ -289,7 +293,14 @@ impl Cluster {
     pub fn start(&mut self, id: NodeId) {
         let home = Home::new(self.plan.ring_len);
         let mut peers = [false; 16];
-        for peer in self.ids().filter(|peer| *peer != id) {
+        // What its configuration file says: who founded the group, and who is in it now.
+        let now: Vec<NodeId> = self
+            .watch
+            .configurations
+            .relevant()
+            .flat_map(|one| one.members().map(|member| member.node).collect::<Vec<_>>())
+            .collect();
+        for peer in self.founders().chain(now).filter(|peer| *peer != id) {
             peers[peer.slot()] = true;
         }
         let (incarnation, boot, seed) = (self.rng.word() | 1, self.rng.word() | 1, self.rng.word());
@@ -313,17 +324,21 @@ impl Cluster {
             Areas { control: home.control.clone(), log: home.log.clone(), staging: home.staging.clone() };
         self.fabric.start(id, home.clone());
         let now = self.clock(id);
-        let replica = Replica::new(options, areas, now).expect("options of the simulator are sound");
+        let mut replica = Replica::new(options, areas, now).expect("options of the simulator are sound");
+        replica.set_readmit(self.plan.readmit);
+        self.watch.started(id);
         let member = &mut self.members[at(id)];
         member.life += 1;
         member.alive = true;
-        if member.life == 1 {
-            member.first_home = home.clone();
-        }
+        member.incarnation = Incarnation(incarnation);
+        member.configuration = Arc::default();
+        member.former = Arc::default();
+        member.homes.push((member.incarnation, home.clone()));
         member.home = home;
         member.seen = look(&replica);
         let life = member.life;
         let node = &mut self.nodes[at(id)];
+        node.behind = false;
         node.replica = Some(replica);
         node.stage = Stage::Inputs;
         node.clock_read = now;
@@ -402,7 +417,7 @@ impl Cluster {
         let number = self.client.make(len);
         let taken = self.offer(id, number);
         if taken {
-            self.members[at(id)].seen = self.nodes[at(id)].replica.as_ref().map(look).unwrap_or_default();
+            self.see(id);
         }
         taken
     }
@@ -442,13 +457,20 @@ impl Cluster {
                     Stage::Verbs => Stage::Inputs,
                 };
             }
-            if let Some(replica) = &self.nodes[at(id)].replica {
-                self.members[at(id)].seen = look(replica);
-            }
+            self.see(id);
             self.watch.stepped(&self.members[at(id)], now)?;
+            if stage == Stage::Inputs {
+                self.watch.looked(&self.members[at(id)])?;
+            }
             // Between inputs and events the host has not been told yet what the status says.
             if finished && stage != Stage::Inputs {
                 self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
+            }
+            self.judge_names();
+            // The host hears of commits after the inputs that made them.
+            if finished && stage != Stage::Inputs {
+                let member = &mut self.members[at(id)];
+                member.former = Arc::clone(&member.configuration);
             }
             if self.nodes[at(id)].aborted {
                 self.crash(id);
@@ -501,7 +523,62 @@ impl Cluster {
         if let Some(replica) = &mut self.nodes[at(id)].replica {
             replica.handle_tick(now);
         }
+        if self.members[at(id)].seen.leads {
+            self.grant_wish(id, now);
+        }
         true
+    }
+
+    /// An operator asks a leader for a change of the members, until it is made or has been refused too often.
+    fn grant_wish(&mut self, id: NodeId, now: Instant) {
+        let (Some((wish, tries)), Some(replica)) = (self.wishes.pop_front(), &mut self.nodes[at(id)].replica)
+        else {
+            return;
+        };
+        if let Change::Add { node, .. } = wish {
+            replica.connect_to(node);
+        }
+        match replica.change(now, &wish) {
+            Ok(ticket) => {
+                self.fabric.faults.member_changes += 1;
+                self.note(|| format!("node {id}: {wish:?} by entry {}", ticket.index));
+            }
+            Err(ChangeError::NotCaughtUp { .. }) if tries < MAX_WISHES * 4 => {
+                self.wishes.push_back((wish, tries + 1));
+            }
+            Err(
+                ChangeError::NotLeader { .. }
+                | ChangeError::TooEarly
+                | ChangeError::Busy
+                | ChangeError::Full
+                | ChangeError::NotConnected
+                | ChangeError::NotMember
+                | ChangeError::WouldStop { .. },
+            ) if tries < MAX_WISHES => self.wishes.push_back((wish, tries + 1)),
+            Err(error) => {
+                self.fabric.faults.member_changes_refused += 1;
+                self.note(|| format!("node {id} refuses {wish:?}: {error:?}"));
+            }
+        }
+    }
+
+    /// Takes a node's own account of itself down.
+    fn see(&mut self, id: NodeId) {
+        let Some(replica) = &self.nodes[at(id)].replica else { return };
+        let member = &mut self.members[at(id)];
+        member.seen = look(replica);
+        let (old, new) = (&member.configuration, replica.configuration());
+        if (old.group, old.index, old.term) != (new.group, new.index, new.term) {
+            member.configuration = Arc::new(new.clone());
+        }
+    }
+
+    /// Who belongs to the group now, by the newest committed configuration.
+    fn judge_names(&mut self) {
+        let committed = self.watch.configurations.committed();
+        for member in &mut self.members {
+            member.named = committed.names(member.id, member.incarnation);
+        }
     }
 
     fn events(&mut self, id: NodeId) -> Result<bool, Violation> {
@@ -527,9 +604,7 @@ impl Cluster {
                 _ => {}
             }
             // The event may speak of what status showed only after the last look.
-            if let Some(replica) = &self.nodes[at(id)].replica {
-                self.members[at(id)].seen = look(replica);
-            }
+            self.see(id);
             self.watch.event(id, &event, &self.members, self.fabric.now_ns(), &mut self.client)?;
             self.read_event(id, &event)?;
             if let Event::Committed { index, .. } = event {
@@ -560,11 +635,9 @@ impl Cluster {
     /// Posts verbs; false when it stopped in the middle.
     fn verbs(&mut self, id: NodeId) -> Result<bool, Violation> {
         while let Some(verb) = self.nodes[at(id)].replica.as_mut().and_then(Replica::poll_verb) {
-            if verb.id().class == Class::Beat
-                && let Some(replica) = &self.nodes[at(id)].replica
-            {
+            if verb.id().class == Class::Beat {
                 // The beat may say what a verb before it has moved.
-                self.members[at(id)].seen = look(replica);
+                self.see(id);
             }
             self.watch.posted(id, &verb, &self.members)?;
             self.fabric.post(id, verb);
@@ -586,7 +659,8 @@ impl Cluster {
         match replica.propose(now, &payload) {
             Ok(ticket) => {
                 self.client.taken(id, ticket.term, ticket.index, number);
-                self.violation = self.watch.proposed(id, &look(replica)).err().or(self.violation.take());
+                let judged = self.watch.proposed(id, &look(replica), replica.configuration());
+                self.violation = judged.err().or(self.violation.take());
                 true
             }
             Err(ProposeError::Full) => {

@@ -1,10 +1,12 @@
 //! The end of a run: all faults stop, and the group must get well within its bound.
 
+use ringleader_core::membership::Configuration;
 use ringleader_core::read::Read;
-use ringleader_core::types::NodeId;
+use ringleader_core::types::{Incarnation, NodeId};
 
 use crate::cluster::Cluster;
 use crate::invariants::Violation;
+use crate::invariants::configurations::voters;
 use crate::invariants::liveness::Liveness;
 use crate::rng::Rng;
 use crate::run::Outcome;
@@ -16,17 +18,12 @@ const NEW_PROPOSALS: u64 = 3;
 pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcome) -> Result<(), Violation> {
     let calm = cluster.plan.calm.clone();
     cluster.heal(calm);
-    let majority = usize::from(cluster.plan.nodes) / 2 + 1;
-    let well = how_many_are_well(cluster);
-    if well < majority {
-        return Ok(());
-    }
-    if cluster.plan.leave_stopped && well > majority {
-        let spare = well - majority;
+    let Some(can_stop) = spare(cluster) else { return Ok(()) };
+    if cluster.plan.leave_stopped && can_stop > 0 {
         let stopped: Vec<NodeId> = cluster
             .ids()
             .filter(|id| cluster.member(*id).belongs() && !lags(cluster, *id))
-            .take(spare)
+            .take(can_stop)
             .collect();
         // Those that stay must be able to go on by themselves: none may hang on a log that only a stopped one has.
         let others_fit = cluster
@@ -52,7 +49,7 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
     let look_every = cluster.plan.timing.beat_ns / 2;
     loop {
         cluster.run_for(look_every)?;
-        if how_many_are_well(cluster) < majority {
+        if spare(cluster).is_none() {
             return Ok(());
         }
         cluster.plan.propose_ppm = cluster.plan.propose_ppm.max(100_000);
@@ -82,12 +79,23 @@ fn wanted_reads(cluster: &Cluster) -> Vec<(Read, u64)> {
     kinds.map(|how| (how, cluster.client.answered(how))).collect()
 }
 
-/// Nodes that are neither gone nor stopped for good, nor in need of a snapshot. When a majority is not, nothing is promised.
+/// How many voters more than a majority are neither gone nor stopped for good, nor in need of a snapshot, by every
+/// configuration that may be in force. When a majority is not, nothing is promised.
 /// (A process may end itself even now: it waits for a fence that began before all faults stopped.)
-fn how_many_are_well(cluster: &Cluster) -> usize {
-    let well =
-        |id: &NodeId| cluster.member(*id).belongs() && !cluster.is_behind(*id) && !cluster.is_paused(*id);
-    cluster.ids().filter(well).count()
+fn spare(cluster: &Cluster) -> Option<usize> {
+    let well = |(id, life): &(NodeId, Incarnation)| {
+        let member = cluster.member(*id);
+        member.alive
+            && member.seen.formed
+            && member.incarnation == *life
+            && !cluster.is_behind(*id)
+            && !cluster.is_paused(*id)
+    };
+    let spare = |one: &Configuration| {
+        let voters = voters(one);
+        voters.iter().filter(|voter| well(voter)).count().checked_sub(voters.len() / 2 + 1)
+    };
+    cluster.watch.configurations.relevant().map(|one| spare(one)).min().flatten()
 }
 
 /// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before

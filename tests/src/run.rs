@@ -50,6 +50,11 @@ pub fn run(seed: u64, nodes: u8, keep_trace: usize) -> Outcome {
     run_plan(Plan::draw(seed, nodes), keep_trace)
 }
 
+/// The same with members that change.
+pub fn run_changing(seed: u64, nodes: u8, keep_trace: usize) -> Outcome {
+    run_plan(Plan::changing(seed, nodes), keep_trace)
+}
+
 /// Runs a plan: a storm of its faults, and the calm after.
 pub fn run_plan(plan: Plan, keep_trace: usize) -> Outcome {
     run_with(plan, keep_trace, drive)

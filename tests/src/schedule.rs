@@ -4,6 +4,7 @@
 //! little of everything never get deep into any one of them.
 
 use ringleader_core::layout::MIN_RING_LEN;
+use ringleader_core::membership::Readmit;
 use ringleader_core::timing::Timing;
 
 use crate::fabric::Weather;
@@ -44,6 +45,16 @@ pub enum Fault {
     Zombie,
     /// An application takes nothing for a while.
     StallApplication,
+    /// An operator adds a node that is no member.
+    AddMember,
+    /// An operator promotes a learner.
+    PromoteMember,
+    /// An operator takes a member out.
+    RemoveMember,
+    /// An operator takes the leader out.
+    RemoveLeader,
+    /// An operator readmits who lost its memory, in one of the two ways.
+    ReadmitMember,
     /// The leader is told to hand over to somebody.
     Transfer,
 }
@@ -67,6 +78,10 @@ const FIRST: [Fault; 12] = [
 /// Those that came later.
 const LATER: [Fault; 4] =
     [Fault::CrashKeepingMemory, Fault::CrashLeaderKeepingMemory, Fault::Zombie, Fault::StallApplication];
+
+/// Those that change who is a member.
+const MEMBERS: [Fault; 5] =
+    [Fault::AddMember, Fault::PromoteMember, Fault::RemoveMember, Fault::RemoveLeader, Fault::ReadmitMember];
 
 /// Which nodes may die while others are far behind: there are no snapshots yet, and a group that hangs on one log alone may
 /// never get well.
@@ -96,8 +111,12 @@ pub enum Sizes {
 pub struct Plan {
     /// Where it all comes from.
     pub seed: u64,
-    /// Nodes 1..=nodes.
+    /// Nodes 1..=nodes form the group.
     pub nodes: u8,
+    /// So many more run, and may become members.
+    pub spares: u8,
+    /// What leaders do about members that lost their memory.
+    pub readmit: Readmit,
     /// Timers of the core.
     pub timing: Timing,
     /// Bytes of ring.
@@ -179,6 +198,24 @@ impl Plan {
         plan
     }
 
+    /// The plan of a seed whose members change, too.
+    pub fn changing(seed: u64, nodes: u8) -> Plan {
+        let mut plan = Plan::draw(seed, nodes);
+        let mut rng = Rng::new(seed ^ 0x3e3b_e25c_0000_0000 ^ u64::from(nodes) << 32);
+        plan.spares = rng.pick(&[0, 1, 1, 2, 2, 3]);
+        plan.readmit = rng.pick(&[Readmit::Ask, Readmit::Auto, Readmit::Auto]);
+        plan.restart_ppm = rng.pick(&[500_000, 1_000_000, 1_000_000]);
+        for fault in MEMBERS {
+            for _ in 0..rng.pick(&[0, 1, 2, 4]) {
+                plan.faults.push(fault);
+            }
+        }
+        // A log that has been recycled cannot be had by a newcomer.
+        plan.sizes = rng.pick(&[Sizes::Small, Sizes::Small, Sizes::Small, plan.sizes]);
+        plan.safety_ns += plan.safety_ns / 2;
+        plan
+    }
+
     /// What came with reads, from draws of its own: the seeds of the list are as they were.
     fn draw_reads(&mut self) {
         let mut rng = Rng::new(self.seed ^ 0x4eb5_0000_0000_0000 ^ u64::from(self.nodes) << 32);
@@ -218,6 +255,8 @@ impl Plan {
         Plan {
             seed,
             nodes,
+            spares: 0,
+            readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
             stored_quorum: rng.chance(250_000),
@@ -254,6 +293,8 @@ impl Plan {
         Plan {
             seed,
             nodes,
+            spares: 0,
+            readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
             stored_quorum: false,

@@ -2,7 +2,7 @@
 
 use crate::directed;
 use crate::rng::Rng;
-use crate::run::{Outcome, run, run_plan};
+use crate::run::{Outcome, run, run_changing, run_plan};
 use crate::schedule::Plan;
 
 /// The kind of run that a seed is the seed of.
@@ -11,6 +11,11 @@ pub enum Scheme {
     /// A storm of faults.
     Swarm {
         /// Replicas.
+        nodes: u8,
+    },
+    /// A storm in which members change, too.
+    Members {
+        /// Replicas at first.
         nodes: u8,
     },
     /// The same with the faults that the first seeds knew: what they found is replayed by it.
@@ -24,6 +29,8 @@ pub enum Scheme {
 
 /// One seed in so many is directed.
 const DIRECTED_ONE_IN: u64 = 5;
+/// And so many of the others change the members.
+const MEMBERS_ONE_IN: u64 = 2;
 
 impl Scheme {
     /// What a seed draws; `nodes` when the number of replicas is not left to it.
@@ -32,18 +39,23 @@ impl Scheme {
         if rng.below(DIRECTED_ONE_IN) == 0 {
             return Scheme::Directed(rng.pick(directed::ALL));
         }
-        Scheme::Swarm { nodes: nodes.unwrap_or_else(|| size(&mut rng)) }
+        let nodes = nodes.unwrap_or_else(|| size(&mut rng));
+        if rng.below(MEMBERS_ONE_IN) == 0 {
+            return Scheme::Members { nodes };
+        }
+        Scheme::Swarm { nodes }
     }
 
-    /// By its name: `swarm`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
+    /// By its name: `swarm`, `members`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
     pub fn named(name: &str, seed: u64, nodes: Option<u8>) -> Option<Scheme> {
         let drawn = match Scheme::draw(seed, None) {
-            Scheme::Swarm { nodes } | Scheme::Base { nodes } => nodes,
+            Scheme::Swarm { nodes } | Scheme::Members { nodes } | Scheme::Base { nodes } => nodes,
             Scheme::Directed(_) => 3,
         };
         let nodes = nodes.unwrap_or(drawn);
         match name {
             "swarm" => Some(Scheme::Swarm { nodes }),
+            "members" => Some(Scheme::Members { nodes }),
             "base" => Some(Scheme::Base { nodes }),
             name => directed::named(name).map(|directed| Scheme::Directed(*directed)),
         }
@@ -53,6 +65,7 @@ impl Scheme {
     pub fn name(&self) -> &'static str {
         match self {
             Scheme::Swarm { .. } => "swarm",
+            Scheme::Members { .. } => "members",
             Scheme::Base { .. } => "base",
             Scheme::Directed(directed) => directed.name,
         }
@@ -62,6 +75,7 @@ impl Scheme {
     pub fn run(&self, seed: u64, keep_trace: usize) -> Outcome {
         match self {
             Scheme::Swarm { nodes } => run(seed, *nodes, keep_trace),
+            Scheme::Members { nodes } => run_changing(seed, *nodes, keep_trace),
             Scheme::Base { nodes } => run_plan(Plan::base(seed, *nodes), keep_trace),
             Scheme::Directed(directed) => (directed.run)(seed, keep_trace),
         }
@@ -70,7 +84,9 @@ impl Scheme {
     /// The command that replays a seed of it.
     pub fn replay(&self, seed: u64) -> String {
         let nodes = match self {
-            Scheme::Swarm { nodes } | Scheme::Base { nodes } => format!(" --nodes {nodes}"),
+            Scheme::Swarm { nodes } | Scheme::Members { nodes } | Scheme::Base { nodes } => {
+                format!(" --nodes {nodes}")
+            }
             Scheme::Directed(_) => String::new(),
         };
         format!(

@@ -1,11 +1,13 @@
 //! The random part of a run: faults of the kinds that a plan draws, one after the other, until its time is over.
 
-use ringleader_core::types::NodeId;
+use ringleader_core::membership::{Address, Change, Configuration};
+use ringleader_core::types::{Incarnation, NodeId};
 use ringleader_core::verb::Plane;
 
 use crate::cluster::Cluster;
 use crate::fabric::PipeId;
 use crate::invariants::Violation;
+use crate::invariants::configurations::voters;
 use crate::recover::lags;
 use crate::rng::Rng;
 use crate::schedule::{Fault, Losses};
@@ -84,7 +86,7 @@ impl Storm {
     }
 
     fn strike(&mut self, cluster: &mut Cluster, fault: Fault) -> Result<(), Violation> {
-        let nodes = u64::from(cluster.plan.nodes);
+        let nodes = u64::from(cluster.plan.nodes + cluster.plan.spares);
         let victim = NodeId(1 + self.rng.below(nodes) as u8);
         let other = NodeId(1 + (u64::from(victim.0) + self.rng.below(nodes - 1)) as u8 % nodes as u8);
         let lasts = self.rng.within(cluster.plan.fault_ns);
@@ -141,8 +143,64 @@ impl Storm {
                 let times = self.rng.within((4, 60));
                 cluster.slow(victim, times, lasts);
             }
+            Fault::AddMember
+            | Fault::PromoteMember
+            | Fault::RemoveMember
+            | Fault::RemoveLeader
+            | Fault::ReadmitMember => self.wish(cluster, fault, leader),
         }
         Ok(())
+    }
+
+    /// An operator wants other members.
+    fn wish(&mut self, cluster: &mut Cluster, fault: Fault, leader: NodeId) {
+        let now = cluster.watch.configurations.relevant().last().cloned().unwrap_or_default();
+        let (rng, ids) = (&mut self.rng, cluster.ids().collect::<Vec<_>>());
+        let mut one = |fits: &dyn Fn(NodeId) -> bool| {
+            let fit: Vec<NodeId> = ids.iter().copied().filter(|id| fits(*id)).collect();
+            (!fit.is_empty()).then(|| rng.pick(&fit))
+        };
+        let changes: Vec<Change> = match fault {
+            Fault::AddMember => one(&|id| now.member(id).is_none() && cluster.member(id).alive)
+                .map(|node| Change::Add { node, address: Address::NONE })
+                .into_iter()
+                .collect(),
+            Fault::PromoteMember => one(&|id| now.member(id).is_some() && !now.is_voter(id))
+                .map(|node| Change::Promote { node })
+                .into_iter()
+                .collect(),
+            Fault::RemoveLeader => vec![Change::Remove { node: leader }],
+            Fault::RemoveMember => {
+                let spared = if now.voters() > 2 { 0 } else { now.voters() };
+                one(&|id| now.member(id).is_some() && (spared == 0 || !now.is_voter(id)))
+                    .map(|node| Change::Remove { node })
+                    .into_iter()
+                    .collect()
+            }
+            _ => {
+                let lost = one(&|id| {
+                    let member = cluster.member(id);
+                    member.alive && now.member(id).is_some_and(|one| one.incarnation != member.incarnation)
+                });
+                let steps = |node| match self.rng.chance(500_000) {
+                    true => vec![Change::Readmit { node }],
+                    false => vec![
+                        Change::Remove { node },
+                        Change::Add { node, address: Address::NONE },
+                        Change::Promote { node },
+                    ],
+                };
+                lost.map(steps).unwrap_or_default()
+            }
+        };
+        if let [Change::Add { node, .. }] = changes[..]
+            && cluster.member(node).seen.removed
+        {
+            // Who was taken out stays out, in that life.
+            cluster.crash(node);
+            cluster.start(node);
+        }
+        cluster.wishes.extend(changes.into_iter().map(|change| (change, 0)));
     }
 
     fn pause(&mut self, cluster: &mut Cluster, id: NodeId, lasts: u64) {
@@ -188,20 +246,30 @@ impl Storm {
 }
 
 fn minority(cluster: &Cluster) -> usize {
-    (usize::from(cluster.plan.nodes) - 1) / 2
+    let voters = cluster.watch.configurations.relevant().map(|one| one.voters());
+    (voters.min().unwrap_or(1).max(1) - 1) / 2
 }
 
-/// Never more than a minority for good, and by the plan's rule none on whose log others depend that have fallen far behind.
+/// Never more than a minority for good, and by the plan's rule none on whose log others depend that have fallen far behind: by
+/// every configuration that may be in force.
 pub(crate) fn can_lose(cluster: &Cluster, id: NodeId) -> bool {
-    let belongs = |other: &NodeId| cluster.member(*other).belongs();
-    let gone = cluster.ids().filter(|other| !belongs(other)).count();
-    let left = || cluster.ids().filter(|other| *other != id && belongs(other));
-    let fits = match cluster.plan.losses {
-        Losses::NoneLags => left().all(|other| !lags(cluster, other)),
-        Losses::MajorityFits => {
-            left().filter(|other| !lags(cluster, *other)).count() > usize::from(cluster.plan.nodes) / 2
+    let can = |configuration: &Configuration| {
+        let voters: Vec<(NodeId, Incarnation)> = voters(configuration).into_iter().collect();
+        let here = |(id, life): &(NodeId, Incarnation)| {
+            let member = cluster.member(*id);
+            member.alive && member.seen.formed && member.incarnation == *life
+        };
+        if !voters.iter().any(|voter| voter.0 == id && here(voter)) {
+            return true;
         }
-        Losses::Any => true,
+        let gone = voters.iter().filter(|voter| !here(voter)).count();
+        let left = || voters.iter().filter(|voter| voter.0 != id && here(voter)).map(|(id, _)| *id);
+        let fits = match cluster.plan.losses {
+            Losses::NoneLags => left().all(|other| !lags(cluster, other)),
+            Losses::MajorityFits => left().filter(|other| !lags(cluster, *other)).count() > voters.len() / 2,
+            Losses::Any => true,
+        };
+        gone < (voters.len() - 1) / 2 && fits
     };
-    gone < minority(cluster) && fits && belongs(&id)
+    cluster.member(id).alive && cluster.watch.configurations.relevant().all(|one| can(one))
 }

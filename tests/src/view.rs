@@ -2,9 +2,12 @@
 //!
 //! The only place that knows the fields of the core's `Status`.
 
+use std::sync::Arc;
+
+use ringleader_core::membership::Configuration;
 use ringleader_core::proposer::{FollowerState, Role};
 use ringleader_core::replica::{Replica, Status};
-use ringleader_core::types::{LogPoint, NodeId, Position, Promise};
+use ringleader_core::types::{Incarnation, LogPoint, NodeId, Position, Promise};
 
 use crate::fabric::{Home, SimMemory};
 
@@ -26,6 +29,8 @@ pub struct Seen {
     pub formed: bool,
     /// That group.
     pub group: u128,
+    /// It knows that it is no member any more.
+    pub removed: bool,
     /// It leads.
     pub leads: bool,
     /// It asks for votes.
@@ -55,23 +60,57 @@ pub struct Seen {
 pub struct Member {
     /// Its id.
     pub id: NodeId,
-    /// Counts its lives; only the first belongs to the group.
+    /// Counts its lives.
     pub life: u32,
+    /// Of this life.
+    pub incarnation: Incarnation,
+    /// In force there.
+    pub configuration: Arc<Configuration>,
+    /// In force there when its host last heard of commits: what it reports now it may have committed by this one.
+    pub former: Arc<Configuration>,
+    /// The newest committed configuration names this life.
+    pub named: bool,
     /// Its process exists.
     pub alive: bool,
     /// Its own account.
     pub seen: Seen,
     /// Memory of this life.
     pub home: Home,
-    /// Memory of its first life: what it was counted for.
-    pub first_home: Home,
+    /// Memory of all its lives, also of this one: what each was counted for.
+    pub homes: Vec<(Incarnation, Home)>,
 }
 
 impl Member {
-    /// Whether this is a process of the group, not one that came back without memory.
-    pub fn belongs(&self) -> bool {
-        self.alive && self.life == 1 && self.seen.formed
+    /// One that never started.
+    pub fn new(id: NodeId, ring_len: u64) -> Member {
+        Member {
+            id,
+            life: 0,
+            incarnation: Incarnation(0),
+            configuration: Arc::default(),
+            former: Arc::default(),
+            named: false,
+            alive: false,
+            seen: Seen::default(),
+            home: Home::new(ring_len),
+            homes: Vec::new(),
+        }
     }
+
+    /// Whether this is a process of the group: not one that came back without memory, and none that was removed.
+    pub fn belongs(&self) -> bool {
+        self.alive && self.named && self.seen.formed
+    }
+
+    /// The memory of one of its lives.
+    pub fn home_of(&self, incarnation: Incarnation) -> Option<&Home> {
+        self.homes.iter().find(|(life, _)| *life == incarnation).map(|(_, home)| home)
+    }
+}
+
+/// The memory of a life of a node.
+pub fn home_of(members: &[Member], node: NodeId, incarnation: Incarnation) -> Option<&Home> {
+    members.iter().find(|member| member.id == node)?.home_of(incarnation)
 }
 
 /// The account of a replica.
@@ -90,6 +129,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
     Seen {
         formed: status.group != 0,
         group: status.group,
+        removed: status.removed,
         leads: status.role == Role::Leader,
         stands: status.role == Role::Candidate,
         promise: status.promise,

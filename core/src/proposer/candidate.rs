@@ -45,8 +45,11 @@ impl Proposer {
     pub(crate) fn campaign_tick<M: Memory>(&mut self, on: &mut Work<M>) {
         match self.election {
             Election::Idle => {
-                let may = self.role == Role::Follower && on.configuration.is_voter(self.me.node);
-                if may && on.acceptor.is_quiet() && on.now >= self.rest_until {
+                if self.role == Role::Follower
+                    && self.may_stand(on)
+                    && on.acceptor.is_quiet()
+                    && on.now >= self.rest_until
+                {
                     self.turn(Election::Looking { since: on.now }, mark::Candidate::Looks);
                     self.look(on);
                 }
@@ -99,7 +102,7 @@ impl Proposer {
     fn rank_among_quiet<M: Memory>(&mut self, on: &Work<M>, since: Instant) -> Option<u64> {
         let suspect = on.acceptor.promise().node();
         let mine = (on.acceptor.progress().hint_term, on.acceptor.progress().hint_index);
-        let mut quiet = 1;
+        let mut quiet = usize::from(self.votes(on));
         let mut better = 0;
         let mut unseen = 0;
         for member in on.configuration.members() {
@@ -188,6 +191,13 @@ impl Proposer {
         if !answer.is_granted() {
             return self.end_campaign(on, mark::Candidate::OwnRefused);
         }
+        // Now the whole log was walked: this is the configuration that the candidacy is judged by.
+        if !self.may_stand(on) {
+            return self.end_campaign(on, mark::Candidate::NoVoter);
+        }
+        if !self.votes(on) {
+            mark(mark::Member::StandsRemoved);
+        }
         let last = answer.last;
         self.turn(Election::Votes { term, deadline, last }, mark::Candidate::AsksAll);
         for member in on.configuration.members() {
@@ -205,7 +215,7 @@ impl Proposer {
         if on.acceptor.promise() != Promise::new(term, self.me.node) {
             return self.end_campaign(on, mark::Candidate::Superseded);
         }
-        let mut votes = 1;
+        let mut votes = usize::from(self.votes(on) || planted::is(Bug::LearnerCampaigns));
         let mut older = 0;
         for member in on.configuration.members() {
             let node = member.node;
@@ -260,6 +270,30 @@ impl Proposer {
         self.rest_until = on.now.after(self.timing.repeat_ns + self.rng.below(self.timing.repeat_ns + 1));
         for peer in self.peers.iter_mut() {
             peer.ask_nothing();
+        }
+    }
+
+    /// Whether the own vote counts.
+    fn votes<M: Memory>(&self, on: &Work<M>) -> bool {
+        on.configuration.is_voter(self.me.node) && on.configuration.names(self.me.node, self.me.incarnation)
+    }
+
+    /// Whether this node may ask for votes: as a voter, or as one that was a voter before an entry, not known committed, took it
+    /// out. The log of such a node may be the only one that has that entry, and nobody else could be elected; its own
+    /// vote does not count.
+    fn may_stand<M: Memory>(&self, on: &Work<M>) -> bool {
+        if on.removed {
+            return false;
+        }
+        match on.configuration.member(self.me.node) {
+            Some(_) if self.votes(on) => true,
+            Some(member) => member.incarnation == self.me.incarnation && planted::is(Bug::LearnerCampaigns),
+            None => {
+                let anchored = on.acceptor.roster().anchored();
+                anchored.is_voter(self.me.node)
+                    && anchored.names(self.me.node, self.me.incarnation)
+                    && on.configuration.voters() > 0
+            }
         }
     }
 

@@ -18,8 +18,7 @@ const MAX_PEEKS: usize = 4096;
 impl Proposer {
     /// Moves every follower's state on.
     pub(crate) fn follow_followers<M: Memory>(&mut self, on: &mut Work<M>) {
-        for member in on.configuration.members() {
-            let node = member.node;
+        for node in self.lead.audience.nodes() {
             if node == self.me.node {
                 self.follow_own(on);
                 continue;

@@ -9,6 +9,7 @@ use crate::mark::{self, mark};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
 use crate::planted::{self, Bug};
+use crate::proposer::change::Audience;
 use crate::proposer::flights::{Flight, What};
 use crate::proposer::transfer::Transfer;
 use crate::proposer::{FollowerState, Proposer, Role, Work};
@@ -64,6 +65,16 @@ pub(crate) struct Leadership {
     pub(crate) beat_counter: u64,
     pub(crate) beat_at: Instant,
     pub(crate) line_version: u32,
+    /// Whom this leader writes to: the members, itself, and who is being told that it is none any more.
+    pub(crate) audience: Audience,
+    /// End of the last configuration entry, and of the first entry: a change is under way until it is committed.
+    pub(crate) change_end: Position,
+    /// Removed, and not told yet; since when.
+    pub(crate) departing: Option<(NodeId, Instant)>,
+    /// This leader's own removal is committed, and being told since.
+    pub(crate) told_since: Option<Instant>,
+    /// And it was tried to hand over.
+    pub(crate) handed_over: bool,
     /// The lead is being handed over.
     pub(crate) transfer: Option<Transfer>,
     /// Beats posted up to then bind nobody any more: some behind them were *yielding*.
@@ -101,6 +112,7 @@ impl Proposer {
             beat_counter: self.lead.beat_counter,
             ..Leadership::default()
         };
+        self.lead.audience = Audience::of(on.configuration, self.me.node, None);
         self.report(on.events, Event::Elected { term });
         for (node, peer) in self.peers.entries_mut() {
             let member = on.configuration.names(node, on.links[node].peer().incarnation);
@@ -141,7 +153,12 @@ impl Proposer {
         {
             mark(mark::Leader::Started);
             self.lead.first_end = end.position;
+            self.lead.change_end = end.position;
             self.lead.started = true;
+        }
+        self.change_tick(on);
+        if self.role != Role::Leader {
+            return;
         }
         if on.now >= self.lead.beat_at {
             self.lead.beat_at = on.now.after(self.timing.beat_ns);
@@ -168,7 +185,7 @@ impl Proposer {
     pub(crate) fn counts(&self, now: Instant, watches: &Table<Watch>, member: &Member) -> bool {
         let node = member.node;
         self.peers[node].is_in_window()
-            && member.role == membership::Role::Voter
+            && (member.role == membership::Role::Voter || planted::is(Bug::LearnerCounted))
             && (node == self.me.node
                 || self.quorum == Quorum::Stored
                 || planted::is(Bug::ZombieCounted)
@@ -234,6 +251,12 @@ impl Proposer {
                 ahead[count] = matched;
                 count += 1;
             }
+        }
+        if let Some((node, _)) = self.lead.departing
+            && planted::is(Bug::RemovedCounted)
+        {
+            ahead[count] = self.peers[node].matched;
+            count += 1;
         }
         let Some(reached) = reached(on.configuration.voters(), &mut ahead[..count]) else { return };
         if planted::is(Bug::CommitOlderTerms) && !self.lead.has_committed() {
@@ -340,6 +363,7 @@ impl Proposer {
         match reason {
             GiveUp::HigherPromise => mark(mark::Leader::GaveUpHigherPromise),
             GiveUp::OwnAcceptor => mark(mark::Leader::GaveUpOwnAcceptor),
+            GiveUp::Removed => mark(mark::Leader::GaveUpRemoved),
             GiveUp::QuorumLost | GiveUp::Asked => {}
         }
         self.write_leader_line(on, Term(0));
@@ -399,11 +423,19 @@ impl Leadership {
             beat_counter,
             beat_at,
             line_version: _,
+            audience,
+            change_end,
+            departing,
+            told_since,
+            handed_over,
             transfer,
             binding_after,
             until,
             campaign,
         } = self;
+        out.plain((handed_over, audience, change_end, departing.map(|(node, _)| node)));
+        out.moment_if_any(departing.map(|(_, since)| since));
+        out.moment_if_any(*told_since);
         out.plain((term, drained, started, own_start, end, low, gap, first_end));
         out.plain((committed, reported, limit, campaign, transfer.is_some()));
         if let Some(transfer) = transfer {

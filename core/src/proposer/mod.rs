@@ -2,6 +2,7 @@
 //! writes only where one of them has granted it to.
 
 mod candidate;
+mod change;
 mod flights;
 mod follower;
 mod leader;
@@ -25,7 +26,7 @@ use crate::acceptor::{Acceptor, Surroundings};
 use crate::canonical::{Canonical, Counter, Space};
 use crate::event::{Event, Events, GiveUp};
 use crate::layout;
-use crate::layout::{AnswerLine, request_kind};
+use crate::layout::AnswerLine;
 use crate::link::Link;
 use crate::mailbox::Route;
 use crate::mark;
@@ -87,6 +88,8 @@ pub(crate) struct Work<'a, M> {
     pub(crate) watches: &'a mut Table<Watch>,
     pub(crate) acceptor: &'a mut Acceptor,
     pub(crate) configuration: &'a Configuration,
+    /// This node is known to be no member any more.
+    pub(crate) removed: bool,
     pub(crate) events: &'a mut Events,
     /// The own application has everything up to here.
     pub(crate) applied: Position,
@@ -171,6 +174,14 @@ impl Proposer {
         peer.outbound.handle_link_up(link.peer().boot, link.numbers());
         peer.outbox.say_again();
         peer.line = None;
+        if peer.life != link.peer().incarnation {
+            // What was asked, and what was behind, was a life that is gone.
+            peer.life = link.peer().incarnation;
+            peer.ask_nothing();
+            if peer.state == FollowerState::Behind {
+                peer.turn(FollowerState::Down);
+            }
+        }
     }
 
     pub(crate) fn handle_link_down(&mut self, now: Instant, node: NodeId) {
@@ -351,10 +362,10 @@ impl Proposer {
     }
 
     /// Tells a member that its configuration is in force, until it says so too.
-    pub(crate) fn tell_formed(&mut self, now: Instant, node: NodeId, hash: u64) {
+    pub(crate) fn tell_formed(&mut self, now: Instant, node: NodeId, group: u128, hash: u64) {
         if self.peers[node].asked == 0 {
             let sequence = self.next_sequence();
-            self.peers[node].ask_form(now, sequence, request_kind::FORMED, hash);
+            self.peers[node].tell_formed(now, sequence, group, hash);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::mark;
 use crate::proposer::flights::{Flight, Flights, What};
 use crate::proposer::outbound::Outbound;
 use crate::request::Answer;
-use crate::types::{Instant, LogPoint, NodeId, Position, Term};
+use crate::types::{Incarnation, Instant, LogPoint, NodeId, Position, Term};
 
 /// What a leader does with a follower.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct Peer {
     pub(crate) heard_at: Instant,
     /// It is known to be in the group: before that it does not hear of votes.
     pub(crate) formed: bool,
+    /// The life that was connected last.
+    pub(crate) life: Incarnation,
     /// The newest answer line of the process connected now.
     pub(crate) line: Option<AnswerLine>,
 
@@ -90,6 +92,7 @@ impl Peer {
             asked_at: Instant(0),
             heard_at: Instant(0),
             formed: false,
+            life: Incarnation(0),
             line: None,
             state: FollowerState::Down,
             walk: LogPoint::default(),
@@ -133,6 +136,12 @@ impl Peer {
     pub(crate) fn ask_form(&mut self, now: Instant, sequence: u64, kind: u8, hash: u64) {
         self.ask(now, sequence, kind, Term(0));
         self.hash = hash;
+    }
+
+    /// Tells a member of its group; `hash` is that of the configuration it was formed with.
+    pub(crate) fn tell_formed(&mut self, now: Instant, sequence: u64, group: u128, hash: u64) {
+        self.ask_form(now, sequence, request_kind::FORMED, hash);
+        self.last = (group as u64, (group >> 64) as u64);
     }
 
     /// Tells a follower to stand.
@@ -233,6 +242,7 @@ impl Peer {
             asked_at,
             heard_at,
             formed,
+            life,
             line,
             state,
             walk,
@@ -257,7 +267,7 @@ impl Peer {
             |line, out: &mut C| request_line(line, me, node, out),
             out,
         );
-        out.plain((kind, term, last, hash, formed, state));
+        out.plain((kind, term, last, hash, formed, life, state));
         out.count(Space::own(Counter::Sequence, me), *asked);
         out.moment(*asked_at);
         out.moment(*heard_at);

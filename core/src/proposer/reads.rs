@@ -257,6 +257,10 @@ impl Proposer {
             if !on.configuration.is_voter(node) {
                 continue;
             }
+            // Of a former life of this node nothing is known here.
+            if node == self.me.node && member.incarnation != self.me.incarnation {
+                continue;
+            }
             let promise = if node == self.me.node {
                 on.acceptor.promise()
             } else {

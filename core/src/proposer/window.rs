@@ -76,8 +76,8 @@ impl Proposer {
         if end > limit {
             return Err(Full);
         }
-        for member in on.configuration.members() {
-            let node = member.node;
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
             if node != self.me.node && self.peers[node].is_in_window() {
                 let reach = Position(self.peers[node].sent.0.min(self.peers[node].matched.0) + half);
                 if end <= reach {
@@ -115,8 +115,7 @@ impl Proposer {
             if self.own_copy == OwnCopy::First {
                 self.copy_own(on);
             }
-            for member in on.configuration.members() {
-                let node = member.node;
+            for node in self.lead.audience.nodes() {
                 if self.peers[node].is_in_window()
                     && node != self.me.node
                     && let Some(verb) = self.next_entries(on, node)
@@ -126,8 +125,7 @@ impl Proposer {
             }
             self.copy_own(on);
         }
-        for member in on.configuration.members() {
-            let node = member.node;
+        for node in self.lead.audience.nodes() {
             if !self.wants_beat(node) {
                 continue;
             }

@@ -8,7 +8,7 @@ use super::{Which, complain, wrong};
 use crate::service::control::{Answer, How, Question, ask};
 
 /// How long a node may take to answer what it need not wait for.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Form the group, once, by one of its nodes; all of them must run.
 ///
@@ -128,12 +128,12 @@ pub(super) fn status(args: &StatusArgs) -> ExitCode {
     }
 }
 
-fn put(which: &Which, question: &Question, patience: Duration) -> Result<Answer, String> {
+pub(super) fn put(which: &Which, question: &Question, patience: Duration) -> Result<Answer, String> {
     let config = which.config().map_err(|error| error.to_string())?;
     ask(&config.control, question, patience)
 }
 
-fn print(what: std::fmt::Arguments<'_>) -> ExitCode {
+pub(super) fn print(what: std::fmt::Arguments<'_>) -> ExitCode {
     match writeln!(io::stdout().lock(), "{what}") {
         // Whoever closed the standard output does not want to read it.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod key;
 mod log;
+mod member;
 mod node;
 mod run;
 
@@ -50,6 +51,8 @@ enum Command {
     Run(run::Args),
     Form(control::FormArgs),
     Status(control::StatusArgs),
+    Member(member::MemberArgs),
+    Recover(member::RecoverArgs),
     Transfer(control::TransferArgs),
     Read(control::ReadArgs),
     Key(key::Args),
@@ -92,6 +95,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Form(args) => control::form(&args),
         Command::Status(args) => control::status(&args),
+        Command::Member(args) => member::member(&args),
+        Command::Recover(args) => member::recover(&args),
         Command::Transfer(args) => control::transfer(&args),
         Command::Read(args) => control::read(&args),
         Command::Key(args) => key::main(&args),

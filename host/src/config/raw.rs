@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::Notify;
 use crate::len::parse_len;
 use crate::profile::Profile;
-use crate::{Idle, Quorum};
+use crate::{Idle, Quorum, Readmit};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,10 +18,12 @@ pub(super) struct Raw {
     pub(super) group: Spanned<String>,
     pub(super) node: Option<Spanned<i64>>,
     pub(super) members: Spanned<Members>,
+    pub(super) founders: Option<Vec<Spanned<i64>>>,
     pub(super) fabric: Spanned<FabricKind>,
     pub(super) timing: Option<Profile>,
     pub(super) ring: Option<Spanned<Len>>,
     pub(super) quorum: Option<RawQuorum>,
+    pub(super) readmit: Option<RawReadmit>,
     pub(super) lease_reads_if_clocks_drift_below_ppm: Option<Spanned<u64>>,
     pub(super) idle: Option<RawIdle>,
     pub(super) pin: Option<u16>,
@@ -60,6 +62,22 @@ pub(super) enum FabricKind {
 pub(super) enum RawQuorum {
     Live,
     Stored,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RawReadmit {
+    Ask,
+    Auto,
+}
+
+impl From<RawReadmit> for Readmit {
+    fn from(raw: RawReadmit) -> Readmit {
+        match raw {
+            RawReadmit::Ask => Readmit::Ask,
+            RawReadmit::Auto => Readmit::Auto,
+        }
+    }
 }
 
 #[derive(Deserialize, Clone, Copy)]

@@ -167,11 +167,9 @@ pub fn read_lines<M: Memory>(
         return Err(LinesError::Missing(name));
     }
     if let Some(config) = &config {
-        consistency::judge_config(config, group, identity)?;
+        consistency::judge_config(config, group)?;
     }
-    expect_zeros("control", control_area, control::HOST, control::CONFIG)?;
-    let config_end = control::CONFIG + size_of::<ConfigBlock>() as u64;
-    expect_zeros("control", control_area, config_end, control::REQUESTS)?;
+    expect_zeros("control", control_area, control::HOST, control::REQUESTS)?;
     for peer in 0..16 {
         let name = Name { line: "request line", peer };
         let request: Option<RequestLine> = read(control_area, request_of(NodeId(peer)), name)?;
@@ -180,7 +178,9 @@ pub fn read_lines<M: Memory>(
         let answer: Option<AnswerLine> = read(control_area, answer_of(NodeId(peer)), name)?;
         answer.map_or(Ok(()), |answer| consistency::judge_answer(&answer, name))?;
     }
-    expect_zeros("control", control_area, control::ANSWERS + 16 * MAIL_LEN, control::LEN)?;
+    expect_zeros("control", control_area, control::ANSWERS + 16 * MAIL_LEN, control::CONFIG)?;
+    let config_end = control::CONFIG + size_of::<ConfigBlock>() as u64;
+    expect_zeros("control", control_area, config_end, control::LEN)?;
 
     let beat = read(log_area, log::BEAT, own("beat line"))?;
     beat.as_ref().map_or(Ok(()), consistency::judge_beat)?;

@@ -20,6 +20,8 @@ use rustix::process::{geteuid, umask};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
+use super::members;
+use crate::members::{Change, Members};
 use crate::{FollowerState, FormError, Node, Read as HowToRead, ReadOutcome, Role, Status, TransferError};
 
 /// Bytes of the longest question or answer.
@@ -54,6 +56,20 @@ pub enum Question {
         /// How long it may take, in milliseconds.
         timeout_ms: u64,
     },
+    /// Who is in its group.
+    Members,
+    /// To change that, as leader.
+    ChangeMembers {
+        /// How.
+        change: Change,
+        /// How long it may take, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// To become a group of its own, because its group has lost a majority for good.
+    Recover {
+        /// Do it; else only say what it would mean.
+        force_new_group: bool,
+    },
 }
 
 /// How a node makes sure that a read misses nothing.
@@ -80,6 +96,23 @@ pub enum Answer {
         group: String,
         /// It was before it was asked.
         already: bool,
+    },
+    /// Who is in the group.
+    Members(Members),
+    /// What a new group of this node means, and whether it is made.
+    Recovery {
+        /// It is made.
+        forced: bool,
+        /// The id of the group that stopped.
+        group: String,
+        /// The id of the new one; empty when it is not made.
+        new_group: String,
+        /// The last entry that the node knew committed.
+        commit_index: u64,
+        /// Voters of the group that stopped.
+        voters: usize,
+        /// Of these, the ones that came back without their memory.
+        lost: usize,
     },
     /// Another leads.
     Transferred {
@@ -117,6 +150,12 @@ pub struct NodeStatus {
     pub term: u64,
     /// Who leads, as far as it knows.
     pub leader: Option<u8>,
+    /// It was a member, and is none any more.
+    pub removed: bool,
+    /// How many members vote.
+    pub voters: usize,
+    /// How many of them came back without their memory.
+    pub lost: usize,
     /// The last entry that it knows committed.
     pub commit_index: u64,
     /// The last entry that it has applied.
@@ -161,6 +200,9 @@ impl NodeStatus {
             role: role.to_owned(),
             term: status.term,
             leader: status.leader,
+            removed: status.removed,
+            voters: status.voters,
+            lost: status.lost,
             commit_index: status.commit_index,
             applied_index: status.applied_index,
             followers: status
@@ -183,6 +225,9 @@ impl fmt::Display for NodeStatus {
         if !self.formed {
             return f.write_str("its group is not formed");
         }
+        if self.removed {
+            return write!(f, "was removed from group {}", self.group);
+        }
         match (self.role.as_str(), self.leader) {
             ("leader", _) => write!(f, "leads in term {}", self.term)?,
             (_, Some(leader)) if leader != self.node => {
@@ -192,6 +237,9 @@ impl fmt::Display for NodeStatus {
         }
         write!(f, ", applied up to entry {} of {}", self.applied_index, self.commit_index)?;
         write!(f, ", group {}", self.group)?;
+        if self.lost > 0 {
+            write!(f, ", {} of {} voters came back without their memory", self.lost, self.voters)?;
+        }
         for follower in &self.followers {
             let counts = if follower.counts { "" } else { ", does not count" };
             write!(
@@ -325,6 +373,11 @@ pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &Atomic
     let answered = read_line::<Question>(stream, ASK).and_then(|question| {
         let answer = match question {
             Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),
+            Question::Members => members::list(node),
+            Question::ChangeMembers { change, timeout_ms } => {
+                members::change(node, &change, Duration::from_millis(timeout_ms), stop)
+            }
+            Question::Recover { force_new_group } => members::recover(node, force_new_group),
             Question::Transfer { to, timeout_ms } => transfer(node, to, Duration::from_millis(timeout_ms)),
             Question::Read { how, timeout_ms } => read(node, how, Duration::from_millis(timeout_ms)),
             Question::Form { timeout_ms } => form(node, Duration::from_millis(timeout_ms), stop, stream),

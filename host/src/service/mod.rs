@@ -7,6 +7,7 @@
 mod applied;
 pub mod control;
 mod lines;
+mod members;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -338,12 +339,27 @@ fn describe(config: &Config, status: &Status) -> String {
     let node = status.node;
     if !status.formed {
         return format!(
-            "node {node} of {}: waits for its group to be formed: ringleader form --config {} --node {node}, once",
+            "node {node} of {}: waits for its group to be formed: ringleader form --config {} --node {node}, once; or to be added to one: ringleader member add {node}, asked of its leader",
             config.group,
             config.path.display()
         );
     }
     let NodeStatus { group, .. } = NodeStatus::new("", status);
+    let (name, path) = (config.group, config.path.display());
+    if status.removed {
+        return format!(
+            "node {node} of {name}: was removed from group {group}; to add it again, start it anew"
+        );
+    }
+    if status.voters == 0 {
+        return format!("node {node} of {name}: comes to group {group}, waits for its log");
+    }
+    if status.lost > 0 && status.voters - status.lost <= status.voters / 2 {
+        return format!(
+            "node {node} of {name}: group {group} has stopped: {} of {} voters came back without their memory; what is left: ringleader recover --config {path} --node {node}",
+            status.lost, status.voters
+        );
+    }
     match (status.role, status.leader) {
         (Role::Leader, _) => {
             format!("node {node} of {}: leads in term {}, group {group}", config.group, status.term)

@@ -107,7 +107,7 @@ pub(crate) fn seal<M: Memory>(control: &Area<M>, log: &Area<M>, applied: Positio
     let mut config =
         ConfigBlock { group_low: GROUP as u64, group_high: (GROUP >> 64) as u64, ..ConfigBlock::default() };
     for (record, node) in config.members.iter_mut().zip(1..=3) {
-        *record = MemberRecord { incarnation: u64::from(node) + 5, node, role: 1, reserved: [0; 6] };
+        *record = MemberRecord { incarnation: u64::from(node) + 5, node, role: 1, ..MemberRecord::default() };
     }
     config.write(control, control::CONFIG, 1);
     BeatLine { leader: 9 << 8 | 1, ..BeatLine::default() }.write(log, log::BEAT, 1);

@@ -94,8 +94,16 @@ fn configuration(u: &mut Unstructured<'_>) -> Result<()> {
             1 => roll(u, 17)? as u8,
             _ => node.wrapping_add(1 + roll(u, 2)? as u8),
         };
-        let role = if roll(u, 16)? == 0 { u.arbitrary()? } else { 1 + roll(u, 2)? as u8 };
-        *record = MemberRecord { incarnation: word(u)?, node, role, reserved: u.arbitrary()? };
+        let role = if roll(u, 16)? == 0 { u.arbitrary()? } else { 1 + roll(u, 3)? as u8 };
+        let address_len = if roll(u, 16)? == 0 { u.arbitrary()? } else { roll(u, 49)? as u8 };
+        *record = MemberRecord {
+            incarnation: word(u)?,
+            node,
+            role,
+            address_len,
+            reserved: u.arbitrary()?,
+            address: u.arbitrary()?,
+        };
     }
     let Some(configuration) = Configuration::from_block(&block) else { return Ok(()) };
     assert!(configuration.is_formed());

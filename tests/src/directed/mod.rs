@@ -3,12 +3,15 @@
 //! One file each. They share the words of `story`; after the story all faults stop, and the group must get well.
 
 mod back_in_office;
+mod change_before_no_op;
 mod fence_beat_vote;
 mod follower_reads;
+mod grow_and_shrink;
 mod handed_over;
 mod lease_to_its_end;
 mod let_go_draining;
 mod let_go_returns;
+mod lost_memory;
 mod nobody_runs;
 mod old_suffix;
 mod older_candidate;
@@ -18,6 +21,7 @@ mod slow_arming;
 mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
+mod two_changes;
 mod yielding_beat;
 
 use crate::run::Outcome;
@@ -46,6 +50,10 @@ pub const ALL: &[Directed] = &[
     Directed { name: "older_candidate", run: older_candidate::run },
     Directed { name: "stands_again", run: stands_again::run },
     Directed { name: "yielding_beat", run: yielding_beat::run },
+    Directed { name: "change_before_no_op", run: change_before_no_op::run },
+    Directed { name: "two_changes", run: two_changes::run },
+    Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
+    Directed { name: "lost_memory", run: lost_memory::run },
     Directed { name: "paused_reader", run: paused_reader::run },
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },

@@ -223,6 +223,10 @@ counts! {
     transfers,
     /// Clients that proposed an unknown payload again.
     reproposals,
+    /// Changes of the members that an operator asked for and got.
+    member_changes,
+    /// Changes of the members that were refused for good.
+    member_changes_refused,
     /// Proposals refused for lack of room.
     full,
 }

@@ -16,6 +16,12 @@ pub struct Base {
 }
 
 impl Base {
+    /// A node starts with empty memory.
+    pub fn started(&mut self, node: NodeId) {
+        self.base[node.slot()] = Position(0);
+        self.sent[node.slot()] = Position(0);
+    }
+
     /// A node stepped.
     pub fn after_step(&mut self, member: &Member) -> Result<(), Violation> {
         let last = &mut self.base[member.id.slot()];

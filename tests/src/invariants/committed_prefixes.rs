@@ -1,6 +1,6 @@
 //! Invariant 1: logs committed up to p hold the same bytes up to p. That is what replication means.
 
-use ringleader_core::types::{LogPoint, Position};
+use ringleader_core::types::{LogPoint, NodeId, Position};
 
 use super::Violation;
 use crate::fabric::SimArea;
@@ -14,6 +14,11 @@ pub struct CommittedPrefixes {
 }
 
 impl CommittedPrefixes {
+    /// A node starts with empty memory.
+    pub fn started(&mut self, node: NodeId) {
+        self.compared[node.slot()] = None;
+    }
+
     /// Compares what a node has come to know as committed.
     pub fn after_step(&mut self, member: &Member, history: &History, ring_len: u64) -> Result<(), Violation> {
         let start = LogPoint::start(member.seen.group);

@@ -5,7 +5,7 @@
 
 use ringleader_core::layout::{BeatLine, Line, beat_flags, log};
 use ringleader_core::timing::Timing;
-use ringleader_core::types::Promise;
+use ringleader_core::types::{NodeId, Promise};
 
 use super::Violation;
 use crate::schedule::Plan;
@@ -25,6 +25,12 @@ impl Lease {
         let Timing { lease_ns, drift_ppm, .. } = plan.timing;
         let kept = if plan.drift_ppm <= drift_ppm / 2 { 1_000_000 - drift_ppm } else { 0 };
         Lease { lease_ns: lease_ns * kept / 1_000_000, beats: [None; 16], promise: [Promise::NONE; 16] }
+    }
+
+    /// A node starts with empty memory.
+    pub fn started(&mut self, node: NodeId) {
+        self.beats[node.slot()] = None;
+        self.promise[node.slot()] = Promise::NONE;
     }
 
     /// A node is about to step, or has just stepped: whatever stands in its log is there to be seen.

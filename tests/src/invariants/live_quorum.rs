@@ -7,6 +7,7 @@ use ringleader_core::timing::Timing;
 use ringleader_core::types::NodeId;
 
 use super::Violation;
+use super::configurations::voters;
 use crate::view::Member;
 
 /// What a reading, a line or a completion is old by at the most when it is taken note of, in `suspect_after`s.
@@ -35,25 +36,24 @@ impl LiveQuorum {
     }
 
     /// A leader commits something.
-    pub fn commits(&self, leader: &Member, members: &[Member], now_ns: u64) -> Result<(), Violation> {
+    pub fn commits(&self, leader: &Member, now_ns: u64) -> Result<(), Violation> {
         let within_ns = self.timing.alive_within_ns;
-        self.judge(leader, members, now_ns, within_ns, 5, "commits")
+        self.judge(leader, now_ns, within_ns, 5, "commits")
     }
 
     /// A node stepped: whoever leads has a majority that runs, or had it a short while ago.
-    pub fn after_step(&self, member: &Member, members: &[Member], now_ns: u64) -> Result<(), Violation> {
+    pub fn after_step(&self, member: &Member, now_ns: u64) -> Result<(), Violation> {
         if !member.seen.leads {
             return Ok(());
         }
         let timing = &self.timing;
         let within_ns = timing.alive_within_ns + 2 * timing.quorum_lost_ns + timing.campaign_timeout_ns;
-        self.judge(member, members, now_ns, within_ns, 14, "leads")
+        self.judge(member, now_ns, within_ns, 14, "leads")
     }
 
     fn judge(
         &self,
         leader: &Member,
-        members: &[Member],
         now_ns: u64,
         within_ns: u64,
         invariant: u8,
@@ -65,12 +65,13 @@ impl LiveQuorum {
         // A leader that was stopped takes note of old things when it goes on.
         let stopped_ns = now_ns - self.before_ns[leader.id.slot()];
         let since_ns = now_ns.saturating_sub(within_ns + OLD * self.timing.suspect_after_ns + stopped_ns);
-        let running: Vec<u8> = members
+        let all = voters(&leader.configuration);
+        let running: Vec<u8> = all
             .iter()
-            .filter(|member| member.id == leader.id || self.ran_ns[member.id.slot()] >= since_ns)
-            .map(|member| member.id.0)
+            .filter(|(id, _)| *id == leader.id || self.ran_ns[id.slot()] >= since_ns)
+            .map(|(id, _)| id.0)
             .collect();
-        if running.len() * 2 <= members.len() {
+        if running.len() * 2 <= all.len() {
             return Err(Violation::new(
                 invariant,
                 format!(

@@ -46,12 +46,14 @@ impl MatchedBytes {
         if !leader.seen.leads {
             return Ok(());
         }
-        // Also those that are gone: what they acknowledged stands in the memory of the life that counts.
+        // Also those that are dead: what they acknowledged stands in their memory.
         for follower in members {
             let view = leader.seen.followers[follower.id.slot()];
             // A later leader may replace what was matched and never committed.
             let superseded = incarnations.promise(follower.id).term() > leader.seen.promise.term();
-            if !view.in_window || superseded {
+            // Of who has started anew since, or is not named any more, nothing is known.
+            let same = leader.configuration.names(follower.id, follower.incarnation);
+            if !view.in_window || superseded || !same {
                 continue;
             }
             let pair = leader.id.slot() * 16 + follower.id.slot();
@@ -101,7 +103,7 @@ fn step(
         )
     };
     let offset = entry::offset(ring_len, at.position);
-    let log = &follower.first_home.log;
+    let log = &follower.home.log;
     // What is committed may have left the leader's ring.
     if let Some(known) = history.at(at.index.next())
         && known.next.position <= matched

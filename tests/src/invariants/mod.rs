@@ -1,13 +1,14 @@
 //! What must hold in every run (protocol.md, section 14), one file each, checked after every step of any node.
 //!
 //! 13 and 14 are about what happens in the end, `linearizability` about what clients were told; both are judged when a run is
-//! over. Of 7 there are two halves, what acceptors owe to reads (`lease`) and what reads owe to clients (`reads`); of 9 the half about learners, and all of 10, wait for learners
-//! and journals in the core. What proves that they find anything are planted bugs (`make planted`).
+//! over. Of 7 there are two halves, what acceptors owe to reads (`lease`) and what reads owe to clients (`reads`); 10 waits
+//! for journals in the core. What proves that they find anything are planted bugs (`make planted`).
 
 pub mod acknowledged;
 pub mod base;
 pub mod beats;
 pub mod committed_prefixes;
+pub mod configurations;
 pub mod incarnations;
 pub mod leader_completeness;
 pub mod lease;
@@ -26,6 +27,7 @@ pub mod votes;
 use std::fmt;
 
 use ringleader_core::event::Event;
+use ringleader_core::membership::Configuration;
 use ringleader_core::types::{Index, LogPoint, NodeId, Position};
 use ringleader_core::verb::Verb;
 
@@ -85,6 +87,8 @@ pub struct Watch {
     lease: lease::Lease,
     live: live_quorum::LiveQuorum,
     incarnations: incarnations::Incarnations,
+    /// All configurations that were seen.
+    pub configurations: configurations::Configurations,
 }
 
 impl Watch {
@@ -106,12 +110,13 @@ impl Watch {
             lease: lease::Lease::new(plan),
             live: live_quorum::LiveQuorum::new(plan.timing, plan.stored_quorum),
             incarnations: Default::default(),
+            configurations: Default::default(),
         }
     }
 
     /// A node is about to step, at the beginning of its loop or further on.
     pub fn before_step(&mut self, member: &Member, begins: bool, now_ns: u64) {
-        if begins && member.life == 1 {
+        if begins {
             self.live.runs(member.id, now_ns);
         }
         self.leaders.before_step(member);
@@ -121,15 +126,28 @@ impl Watch {
     /// A node made a step of whatever kind, of which its host may not have been told yet.
     pub fn stepped(&mut self, member: &Member, now_ns: u64) -> Result<(), Violation> {
         self.leaders.wrote(member)?;
-        if member.life != 1 {
-            return Ok(());
-        }
+        self.configurations.in_force(&member.configuration);
         let (id, votes, leaders) = (member.id, &self.votes, &self.leaders);
         self.lease.after_step(member, now_ns, |promise| {
             votes.had_access(id, promise) || leaders.leader_of(promise.term()) == Some(promise.node())
         })?;
         self.lease.look(member, now_ns);
         Ok(())
+    }
+
+    /// A node has looked at its memory, and nobody has written there since.
+    pub fn looked(&self, member: &Member) -> Result<(), Violation> {
+        self.configurations.stepped(member, self.ring_len)
+    }
+
+    /// A node starts with empty memory.
+    pub fn started(&mut self, node: NodeId) {
+        self.incarnations.started(node);
+        self.prefixes.started(node);
+        self.points.started(node);
+        self.votes.started(node);
+        self.base.started(node);
+        self.lease.started(node);
     }
 
     /// A node made a step, and has told its host of it.
@@ -141,11 +159,8 @@ impl Watch {
         client: &mut Client,
     ) -> Result<(), Violation> {
         let member = member(members, node);
-        self.incarnations.after_step(member)?;
-        if member.life != 1 {
-            return Ok(());
-        }
-        self.live.after_step(member, members, fabric.now_ns())?;
+        self.incarnations.after_step(member);
+        self.live.after_step(member, fabric.now_ns())?;
         self.votes.after_step(member, fabric, &self.leaders, &self.ids)?;
         self.leaders.after_step(member, fabric, &self.ids)?;
         if !member.seen.formed {
@@ -182,7 +197,9 @@ impl Watch {
             Event::Elected { term } => {
                 self.leaders.elected(member, term)?;
                 self.room.elected(member, term, self.ring_len);
-                self.incarnations.elected(member, term, members)?;
+                // Its own promise may be of this very step.
+                self.incarnations.after_step(member);
+                self.incarnations.elected(member, term)?;
                 let compared = self.prefixes.compared(member);
                 self.completeness.elected(member, term, compared, &self.history, self.ring_len)
             }
@@ -192,7 +209,7 @@ impl Watch {
             }
             Event::Behind { node: other } => self.base.left_behind(member, members, other),
             Event::Committed { term, index, position } => {
-                self.live.commits(member, members, now_ns)?;
+                self.live.commits(member, now_ns)?;
                 self.learn(member, members, position, client)?;
                 if self
                     .history
@@ -246,9 +263,16 @@ impl Watch {
     }
 
     /// A leader took a payload, after which it is as `seen`.
-    pub fn proposed(&self, node: NodeId, seen: &Seen) -> Result<(), Violation> {
-        let applied =
-            self.ids.iter().map(|id| if *id == node { seen.applied } else { self.points.applied_by(*id) });
+    pub fn proposed(
+        &self,
+        node: NodeId,
+        seen: &Seen,
+        configuration: &Configuration,
+    ) -> Result<(), Violation> {
+        let applied = configurations::voters(configuration).into_iter().map(|(id, life)| match id == node {
+            true => seen.applied,
+            false => self.points.applied_by(id, life),
+        });
         self.room.proposed(node, seen, applied.collect(), self.ring_len)
     }
 
@@ -310,6 +334,7 @@ impl Watch {
             points::held_by_majority(member, area, &entry, members, self.ring_len)?;
             self.completeness.committed(&entry, &at, members, self.ring_len)?;
             acknowledged::committed(client, &entry)?;
+            self.configurations.learn(&entry, &at, area, self.ring_len)?;
             self.history.push(entry);
         }
         Ok(())

@@ -1,13 +1,16 @@
 //! Invariant 5: `applied <= anchor <= commit <= matched by a majority`, and nothing is applied that is not valid. What is
 //! applied cannot be taken back.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ringleader_core::entry;
-use ringleader_core::types::{Index, NodeId, Position};
+use ringleader_core::types::{Incarnation, Index, NodeId, Position};
 
 use super::Violation;
+use super::configurations::voters;
 use crate::fabric::{SimArea, same};
 use crate::history::{Committed, History};
-use crate::view::Member;
+use crate::view::{Member, home_of};
 
 /// The last points of each node, which never fall.
 #[derive(Clone, Debug, Default)]
@@ -15,9 +18,18 @@ pub struct Points {
     applied: [Position; 16],
     anchor: [Position; 16],
     applied_index: [Index; 16],
+    /// How far the application of each life got.
+    applied_by: BTreeMap<(NodeId, Incarnation), Position>,
 }
 
 impl Points {
+    /// A node starts with empty memory.
+    pub fn started(&mut self, node: NodeId) {
+        self.applied[node.slot()] = Position(0);
+        self.anchor[node.slot()] = Position(0);
+        self.applied_index[node.slot()] = Index(0);
+    }
+
     /// A node stepped.
     pub fn after_step(&mut self, member: &Member) -> Result<(), Violation> {
         let seen = &member.seen;
@@ -37,6 +49,7 @@ impl Points {
         }
         self.applied[slot] = seen.applied;
         self.anchor[slot] = seen.anchor.position;
+        self.applied_by.insert((member.id, member.incarnation), seen.applied);
         Ok(())
     }
 
@@ -66,9 +79,9 @@ impl Points {
         Ok(())
     }
 
-    /// How far a node's application ever got.
-    pub fn applied_by(&self, node: NodeId) -> Position {
-        self.applied[node.slot()]
+    /// How far the application of a life of a node ever got.
+    pub fn applied_by(&self, node: NodeId, life: Incarnation) -> Position {
+        self.applied_by.get(&(node, life)).copied().unwrap_or_default()
     }
 
     /// The last entry a node has handed to its application.
@@ -101,13 +114,20 @@ pub fn held_by_majority(
     ring_len: u64,
 ) -> Result<(), Violation> {
     let offset = entry::offset(ring_len, entry.position);
-    let holds = |other: &&Member| same(&other.first_home.log, offset, area, offset, entry.slot);
-    let held: Vec<u8> = members.iter().filter(holds).map(|other| other.id.0).collect();
-    if held.len() * 2 <= members.len() {
+    let held = |all: &BTreeSet<(NodeId, Incarnation)>| -> Vec<u8> {
+        let holds = |(id, life): &&(NodeId, Incarnation)| {
+            home_of(members, *id, *life).is_some_and(|home| same(&home.log, offset, area, offset, entry.slot))
+        };
+        all.iter().filter(holds).map(|(id, _)| id.0).collect()
+    };
+    let all = voters(&member.configuration);
+    let fits = |all: &BTreeSet<(NodeId, Incarnation)>| held(all).len() * 2 > all.len();
+    if !fits(&all) && !fits(&voters(&member.former)) {
+        let held = held(&all);
         return Err(Violation::new(
             5,
             format!(
-                "node {} takes entry {} of term {} (proposal {}) for committed; only {held:?} hold it",
+                "node {} takes entry {} of term {} (proposal {}) for committed; of {all:?} only {held:?} hold it",
                 member.id, entry.index, entry.term, entry.proposal
             ),
         ));

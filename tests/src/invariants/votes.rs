@@ -26,6 +26,13 @@ pub struct Votes {
 }
 
 impl Votes {
+    /// A node starts with empty memory, in which nothing is promised.
+    pub fn started(&mut self, node: NodeId) {
+        self.promise[node.slot()] = Promise::NONE;
+        self.before[node.slot()] = Promise::NONE;
+        self.votes.retain(|(acceptor, _), _| *acceptor != node);
+    }
+
     /// A node stepped.
     pub fn after_step(
         &mut self,

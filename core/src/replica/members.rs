@@ -1,0 +1,384 @@
+//! A replica's membership: which configuration is in force, how it is changed, who was lost, and what is made of a survivor
+//! (protocol.md 5 and 10).
+//!
+//! What a change may be is for `membership`, what its leader does about it for `proposer::change`; here is who gets to hear.
+
+use super::{Replica, Role, Ticket};
+use crate::entry::{Kind, slot_len};
+use crate::event::Event;
+use crate::layout::{Line, RequestLine, control, request_kind, request_of};
+use crate::mark::{self, mark};
+use crate::mem::Memory;
+use crate::membership::{Change, ChangeError, Configuration, Member, Readmit, Role as MemberRole};
+use crate::planted::{self, Bug};
+use crate::proposer::Work;
+use crate::quorum::majority;
+use crate::types::{Incarnation, Index, Instant, MAX_NODES, NodeId};
+
+/// Why no new group was made of this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RecoverError {
+    /// It belongs to no group.
+    NotFormed,
+    /// Group id 0 means no group.
+    Group,
+    /// It leads, or hears a leader.
+    LeaderAlive {
+        /// Who.
+        leader: NodeId,
+    },
+    /// A majority of the voters run and are connected: the group can go on by itself.
+    MajorityAlive {
+        /// Voters that run, this one included.
+        alive: usize,
+        /// All voters.
+        voters: usize,
+    },
+}
+
+impl<M: Memory> Replica<M> {
+    /// The configuration in force here.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The configuration at the anchor: the newest one known committed.
+    pub fn committed_configuration(&self) -> &Configuration {
+        self.acceptor.roster().anchored()
+    }
+
+    /// The life of a node that was connected last; 0 when none was.
+    pub fn found(&self, node: NodeId) -> Incarnation {
+        self.found[node]
+    }
+
+    /// What this node does, as leader, about members that lost their memory.
+    pub fn set_readmit(&mut self, readmit: Readmit) {
+        self.readmit = readmit;
+    }
+
+    /// Connects to a node that may become a member. Members are connected to by themselves.
+    pub fn connect_to(&mut self, node: NodeId) {
+        if node.is_valid() && node != self.me.node {
+            self.peers[node] = true;
+        }
+    }
+
+    /// A node that this one has never heard of asks something of it: a member that came later, of whom this log does not tell
+    /// yet. It is connected to, so that it can be answered; its header says whether it belongs here.
+    pub(super) fn meet_stranger(&mut self, node: NodeId) {
+        let at = request_of(node);
+        let Some(line) = self.requests[node].look::<RequestLine, _>(&self.areas.control, at) else { return };
+        let meant = line.to_boot == self.me.boot.0 && line.to_incarnation == self.me.incarnation.0;
+        if meant && (self.configuration.is_formed() || line.kind == request_kind::FORMED) {
+            mark(mark::Member::MetStranger);
+            self.connect_to(node);
+        }
+    }
+
+    /// Changes the configuration, as leader. It is in force at once, and committed when [`Event::Committed`] of the ticket's
+    /// term reaches its index.
+    pub fn change(&mut self, now: Instant, change: &Change) -> Result<Ticket, ChangeError> {
+        self.now = self.now.max(now);
+        let node = change.node();
+        if !node.is_valid() {
+            return Err(ChangeError::Node);
+        }
+        let Some(lead) = self.proposer.leadership() else {
+            return Err(ChangeError::NotLeader { leader: self.leader() });
+        };
+        let term = lead.term;
+        // A leader that took itself out leaves all else to its successor.
+        if !self.configuration.names(self.me.node, self.me.incarnation) {
+            return Err(ChangeError::Busy);
+        }
+        let connected = match node == self.me.node {
+            true => Some(self.me.incarnation),
+            false => self.links[node].is_up().then(|| self.links[node].peer().incarnation),
+        };
+        // Who was taken out stays out: a log that is behind could not tell which came last.
+        let again = |life| self.acceptor.roster().is_removed(node, life);
+        if matches!(change, Change::Add { .. }) && connected.is_some_and(again) {
+            return Err(ChangeError::RemovedLife);
+        }
+        let at = (lead.end.index, term);
+        let mut next = self.configuration.changed(change, connected, at)?;
+        if matches!(change, Change::Promote { .. }) {
+            let caught_up = self.proposer.has_caught_up(&work!(self), node);
+            caught_up.inspect_err(|_| mark(mark::Member::RefusedBehind))?;
+        }
+        let alive = next
+            .members()
+            .filter(|member| self.proposer.would_count(self.now, &self.watches, member))
+            .count();
+        if alive < majority(next.voters()) && !matches!(change, Change::Add { .. }) {
+            return Err(ChangeError::WouldStop { alive, voters: next.voters() });
+        }
+        self.proposer.may_change().inspect_err(|_| mark(mark::Member::RefusedBusy))?;
+        let (payload, len) = next.payload();
+        if slot_len(len) > self.me.max_entry {
+            return Err(ChangeError::Full);
+        }
+        let staged = self.proposer.stage(&work!(self), Kind::CONFIG, &payload[..len]);
+        let Ok(end) = staged else { return Err(ChangeError::Full) };
+        next.index = end.index;
+        let former = self.configuration.member(node).map(|member| member.incarnation);
+        if let Some(former) = former.filter(|former| !next.names(node, *former)) {
+            self.acceptor.handle_removing(node, former);
+        }
+        if !planted::is(Bug::ConfigWhenCommitted) {
+            self.put_configuration(next);
+        }
+        self.proposer.handle_change(&mut work!(self), change, end);
+        Ok(Ticket { term, index: end.index })
+    }
+
+    /// Takes over what the log says, unless this node makes the log.
+    pub(super) fn follow_configuration(&mut self) {
+        let roster = self.acceptor.roster();
+        let own = self.acceptor.writer() == self.me.node;
+        let newest = match self.proposer.role() {
+            Role::Leader if planted::is(Bug::ConfigWhenCommitted) => roster.anchored(),
+            Role::Leader => &self.configuration,
+            Role::Candidate if own => self.acceptor.candidacy(),
+            _ => roster.in_force(),
+        };
+        let key = |of: &Configuration| (of.group, of.index, of.term);
+        if key(newest) != key(&self.configuration) {
+            let newest = newest.clone();
+            self.put_configuration(newest);
+        } else if self.block.anchor_index != roster.anchored().index.0 {
+            self.show_block();
+        }
+        self.judge_removal();
+    }
+
+    fn put_configuration(&mut self, next: Configuration) {
+        for member in next.members().filter(|member| member.node != self.me.node) {
+            self.peers[member.node] = true;
+            let link = &self.links[member.node];
+            let known = link.is_up() && link.peer().incarnation == member.incarnation;
+            // Of a life that was no member before nothing is known.
+            self.proposer.peer_mut(member.node).formed &= known;
+            if known && link.peer().group == next.group {
+                self.proposer.peer_mut(member.node).formed = true;
+            }
+        }
+        self.events.push(Event::Members { index: next.index });
+        self.configuration = next;
+        self.show_block();
+        self.judge_losses();
+    }
+
+    /// Shows what is in force, and how far it is known committed.
+    pub(super) fn show_block(&mut self) {
+        self.block = self.configuration.block();
+        self.block.anchor_index = self.acceptor.roster().anchored().index.0;
+        self.block_version = self.block_version.wrapping_add(2);
+        self.block.write(&self.areas.control, control::CONFIG, self.block_version);
+    }
+
+    // Who is heard, and who is told.
+
+    /// Whether votes and accesses of the life that is connected are judged. Who is a member of this node's configuration is
+    /// heard, and who is none *yet*, too: a log that is behind does not know of it, and its vote may be needed. Who was
+    /// taken out for certain is armed, and otherwise ignored.
+    pub(super) fn hears(&mut self, node: NodeId, kind: u8) -> bool {
+        let peer = self.links[node].peer();
+        if self.configuration.names(node, peer.incarnation) {
+            return true;
+        }
+        if !self.configuration.is_formed() || self.acceptor.roster().is_removed(node, peer.incarnation) {
+            return false;
+        }
+        let same = peer.group == self.configuration.group;
+        if !same && kind != request_kind::NONE {
+            // It belonged to no group when its header was read, or to another: look again.
+            self.fail_link(node);
+        }
+        same
+    }
+
+    /// A formed node tells a member that is only locked.
+    pub(super) fn tell_locked(&mut self) {
+        for member in self.configuration.members() {
+            let node = member.node;
+            if node == self.me.node
+                || self.proposer.peer(node).formed
+                || !self.links[node].is_up()
+                || self.links[node].peer().incarnation != member.incarnation
+            {
+                continue;
+            }
+            let peer = self.proposer.peer_mut(node);
+            let told = peer.is_asking_form() && peer.answer().is_some_and(|(answer, _)| answer.is_granted());
+            if told {
+                peer.ask_nothing();
+                peer.formed = true;
+                self.links[node].handle_formed(self.configuration.group);
+            } else {
+                let group = self.configuration.group;
+                self.proposer.tell_formed(self.now, node, group, self.formed_hash);
+            }
+        }
+    }
+
+    // Removed.
+
+    /// Whether the own log has taken this node out.
+    fn judge_removal(&mut self) {
+        let (me, life) = (self.me.node, self.me.incarnation);
+        let roster = self.acceptor.roster();
+        if self.removed.is_none() && roster.is_removed(me, life) {
+            mark(mark::Member::FoundRemoved);
+            let index = roster.anchored().index;
+            self.take_out(index);
+        }
+    }
+
+    fn take_out(&mut self, index: Index) {
+        self.removed = Some(index);
+        self.events.push(Event::Removed { index });
+    }
+
+    /// A node that hears no leader looks at the others, learners included: who was removed while it was away is told by nobody.
+    pub(super) fn ask_around(&mut self) {
+        if !self.acceptor.is_quiet() || self.removed.is_some() {
+            return;
+        }
+        let own = self.acceptor.roster().anchored().index;
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if !self.links[node].is_up() {
+                continue;
+            }
+            self.watches[node].want_every(self.now, self.timing.suspect_after_ns);
+            let index = self.watches[node].line().map_or(0, |line| line.config_index);
+            if index > own.0 {
+                self.inquiry.want(node, Index(index));
+            }
+        }
+    }
+
+    pub(super) fn handle_inquiry(&mut self, node: NodeId, number: u32) {
+        let Some(found) = self.inquiry.handle_block(node, number, &self.areas.staging) else { return };
+        let (me, life) = (self.me.node, self.me.incarnation);
+        let newer = found.group == self.configuration.group && found.index > self.configuration.index;
+        let was = self.configuration.names(me, life) || self.acceptor.roster().anchored().names(me, life);
+        if newer && was && !found.names(me, life) && self.removed.is_none() {
+            mark(mark::Member::ReadRemoved);
+            self.take_out(found.index);
+        }
+    }
+
+    // Lost.
+
+    /// Voters that were found as other lives than the configuration names: what they held is gone.
+    pub(super) fn lost_voters(&self) -> usize {
+        self.configuration.members().filter(|member| self.is_lost(member)).count()
+    }
+
+    fn is_lost(&self, member: &Member) -> bool {
+        let found = self.found[member.node];
+        member.role == MemberRole::Voter
+            && member.node != self.me.node
+            && found != Incarnation(0)
+            && found != member.incarnation
+    }
+
+    /// Tells the host when what is left is no majority.
+    pub(super) fn judge_losses(&mut self) {
+        let (lost, voters) = (self.lost_voters(), self.configuration.voters());
+        let gone = voters > 0 && voters - lost < majority(voters);
+        if gone && !self.majority_lost {
+            mark(mark::Member::MajorityLost);
+            self.events.push(Event::MajorityLost { lost, voters });
+        }
+        self.majority_lost = gone;
+    }
+
+    /// What a leader does by itself: readmits who lost its memory, if it may, and promotes who returns.
+    pub(super) fn mend_members(&mut self) {
+        if self.proposer.role() != Role::Leader || self.proposer.may_change().is_err() {
+            return;
+        }
+        let mends = |member: &&Member| {
+            let link = &self.links[member.node];
+            let other = link.is_up() && link.peer().incarnation != member.incarnation;
+            member.node != self.me.node
+                && match member.role {
+                    MemberRole::Returning if !other => true,
+                    _ => other && self.readmit == Readmit::Auto,
+                }
+        };
+        let wanted: heapless::Vec<Member, MAX_NODES> =
+            self.configuration.members().filter(mends).copied().collect();
+        for member in wanted {
+            let node = member.node;
+            let other = self.links[node].peer().incarnation != member.incarnation;
+            let change = if other { Change::Readmit { node } } else { Change::Promote { node } };
+            if self.change(self.now, &change).is_ok() {
+                if !other {
+                    mark(mark::Member::PromotedAgain);
+                }
+                return;
+            }
+        }
+    }
+
+    // A new group of a survivor.
+
+    /// Makes a new group of this node alone, with the log as it stands here. For an operator, when a majority of the voters is
+    /// gone for good: what only they held is lost, and what stands here above the commit becomes committed. The id is
+    /// random; its low 32 bits are replaced by those of the former group, from which the log's chain began.
+    pub fn force_new_group(&mut self, now: Instant, group: u128) -> Result<(), RecoverError> {
+        self.now = self.now.max(now);
+        if !self.configuration.is_formed() {
+            return Err(RecoverError::NotFormed);
+        }
+        let low = u128::from(u32::MAX);
+        let group = group & !low | self.configuration.group & low;
+        if group & !low == 0 || group == self.configuration.group {
+            return Err(RecoverError::Group);
+        }
+        self.may_recover()?;
+        let term = self.acceptor.promise().term();
+        let index = self.acceptor.walker().cursor().index;
+        let me = Member::voter(self.me.node, self.me.incarnation);
+        let configuration = Configuration::formed(group, [me]).at(index, term);
+        mark(mark::Member::NewGroup);
+        self.acceptor.handle_new_group(configuration.clone());
+        self.removed = None;
+        self.put_configuration(configuration);
+        self.write_header();
+        // Whoever is connected belongs to the former group, or is read anew.
+        for slot in 1..=MAX_NODES {
+            self.fail_link(NodeId(slot as u8));
+        }
+        self.events.push(Event::NewGroup { group });
+        Ok(())
+    }
+
+    /// Whether the group of this node has certainly stopped, as far as can be seen from here.
+    pub fn may_recover(&self) -> Result<(), RecoverError> {
+        let heard = !self.acceptor.is_quiet() && self.acceptor.promise().node() != NodeId::NOBODY;
+        if matches!(self.proposer.role(), Role::Leader | Role::Yielding) || heard {
+            return Err(RecoverError::LeaderAlive { leader: self.acceptor.promise().node() });
+        }
+        let runs = |member: &&Member| {
+            let link = &self.links[member.node];
+            let same = link.is_up() && link.peer().incarnation == member.incarnation;
+            let moved = self.watches[member.node].moved_at();
+            member.role == MemberRole::Voter
+                && (member.node == self.me.node && member.incarnation == self.me.incarnation
+                    || same && moved.is_some_and(|at| self.now.since(at) < self.timing.alive_within_ns))
+        };
+        let (alive, voters) =
+            (self.configuration.members().filter(runs).count(), self.configuration.voters());
+        if voters > 0 && alive >= majority(voters) {
+            return Err(RecoverError::MajorityAlive { alive, voters });
+        }
+        Ok(())
+    }
+}

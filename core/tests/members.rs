@@ -1,0 +1,76 @@
+//! Making a new group of a survivor, and what a node is told by its memory alone: what the simulator cannot judge, since a new
+//! group loses what others held.
+
+mod group;
+
+use group::{Group, MS};
+use ringleader_core::event::Event;
+use ringleader_core::membership::{Change, ChangeError};
+use ringleader_core::replica::RecoverError;
+use ringleader_core::types::{Instant, NodeId};
+
+fn led() -> (Group, usize) {
+    let mut group = Group::new();
+    group.nodes[0].replica.form(Instant(group.now), 77 << 64 | 5).expect("fresh");
+    group.until("a leader", |group| group.leader().is_some());
+    let leader = group.leader().expect("just seen");
+    group.until("its first entry", |group| group.nodes[leader].replica.status().commit_index.0 > 0);
+    (group, leader)
+}
+
+#[test]
+fn a_survivor_makes_a_new_group_only_when_no_majority_is_left() {
+    let (mut group, leader) = led();
+    group.propose(leader, 5);
+    group.until("all have them", |group| group.nodes.iter().all(|node| node.applied.len() == 5));
+    let other = (leader + 1) % 3;
+    let force = |group: &mut Group, at: usize| {
+        let now = Instant(group.now);
+        group.nodes[at].replica.force_new_group(now, 99 << 64)
+    };
+    assert!(matches!(force(&mut group, leader), Err(RecoverError::LeaderAlive { .. })));
+    assert!(matches!(force(&mut group, other), Err(RecoverError::LeaderAlive { .. })));
+    for node in 0..3 {
+        group.nodes[node].alive = node == other;
+    }
+    group.until("nobody is heard", |group| group.nodes[other].replica.may_recover().is_ok());
+    force(&mut group, other).expect("no majority is left");
+    group.until("it leads", |group| group.nodes[other].replica.status().commit_index.0 > 6);
+    let replica = &group.nodes[other].replica;
+    assert_eq!(replica.configuration().voters(), 1);
+    assert_eq!(replica.status().group, 99 << 64 | 5, "the chain began with the low 32 bits");
+    group.propose(other, 3);
+    group.until("it commits alone", |group| group.nodes[other].applied.len() == 8);
+    assert!(group.now < 60_000 * MS);
+}
+
+#[test]
+fn changes_are_refused_with_their_reasons() {
+    let (mut group, leader) = led();
+    let now = Instant(group.now);
+    let me = NodeId(leader as u8 + 1);
+    let other = NodeId(((leader + 1) % 3) as u8 + 1);
+    let replica = &mut group.nodes[leader].replica;
+    let refused = |of| matches!(of, Err(ChangeError::Voter | ChangeError::NotMember | ChangeError::SameLife));
+    assert!(refused(replica.change(now, &Change::Promote { node: other }).map(|_| ())));
+    assert!(refused(replica.change(now, &Change::Remove { node: NodeId(9) }).map(|_| ())));
+    assert!(refused(replica.change(now, &Change::Readmit { node: other }).map(|_| ())));
+    replica.change(now, &Change::Remove { node: me }).expect("a leader may go");
+    let node = other;
+    assert_eq!(
+        replica.change(now, &Change::Remove { node }),
+        Err(ChangeError::Busy),
+        "it leaves that to others"
+    );
+    assert_eq!(replica.configuration().voters(), 2, "in force at once");
+    let mut removed = false;
+    group.until("another leads", |group| {
+        while let Some(event) = group.nodes[leader].replica.poll_event() {
+            removed |= matches!(event, Event::Removed { .. });
+        }
+        removed |= group.nodes[leader].replica.status().removed;
+        removed && group.leader().is_some_and(|now| now != leader)
+    });
+    let next = group.leader().expect("just seen");
+    assert!(group.nodes[next].replica.committed_configuration().member(me).is_none());
+}
