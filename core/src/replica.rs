@@ -367,7 +367,8 @@ impl<M: Memory> Replica<M> {
         self.judge_losses();
         if let Some(member) = self.configuration.member(node) {
             let known = member.incarnation == peer.incarnation;
-            self.proposer.peer_mut(node).formed = known && peer.group == self.configuration.group;
+            let formed = known && peer.group == self.configuration.group;
+            self.proposer.peer_mut(node).handle_formed(formed);
             if !known && self.forgetful[node] != peer.boot {
                 self.forgetful[node] = peer.boot;
                 self.events.push(Event::Forgetful { node });

@@ -154,6 +154,15 @@ impl Peer {
         self.kind == request_kind::CAMPAIGN
     }
 
+    /// Whether it is known to be in the group. Who is not is told, and nothing else is asked of it: what was asked before would
+    /// stand in the way of that.
+    pub(crate) fn handle_formed(&mut self, formed: bool) {
+        self.formed = formed;
+        if !formed && !self.is_asking_form() {
+            self.ask_nothing();
+        }
+    }
+
     /// What is asked is about forming.
     pub(crate) fn is_asking_form(&self) -> bool {
         self.kind == request_kind::FORM || self.kind == request_kind::FORMED

@@ -160,10 +160,9 @@ impl<M: Memory> Replica<M> {
             let link = &self.links[member.node];
             let known = link.is_up() && link.peer().incarnation == member.incarnation;
             // Of a life that was no member before nothing is known.
-            self.proposer.peer_mut(member.node).formed &= known;
-            if known && link.peer().group == next.group {
-                self.proposer.peer_mut(member.node).formed = true;
-            }
+            let here = known && link.peer().group == next.group;
+            let peer = self.proposer.peer_mut(member.node);
+            peer.handle_formed(here || known && peer.formed);
         }
         self.events.push(Event::Members { index: next.index });
         self.configuration = next;
