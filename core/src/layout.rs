@@ -87,6 +87,10 @@ pub mod staging {
     pub const fn leader(peer: usize) -> u64 {
         request(peer) + 896
     }
+    /// Where READs that confirm WRITEs to `peer` land: eight words.
+    pub const fn confirm(peer: usize, word: usize) -> u64 {
+        request(peer) + 960 + word as u64 * 8
+    }
     /// Where the configuration block of `peer` is read to.
     pub const fn config(peer: usize) -> u64 {
         request(peer) + 1024

@@ -2,7 +2,7 @@
 
 use crate::entry;
 use crate::layout::{MAX_RING_LEN, MIN_RING_LEN};
-use crate::proposer::{OwnCopy, Quorum};
+use crate::proposer::{Confirm, OwnCopy, Quorum};
 use crate::read::LeaseReads;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, MAX_NODES, NodeId};
@@ -34,6 +34,8 @@ pub struct Options {
     pub quorum: Quorum,
     /// When a leader copies to its own log.
     pub own_copy: OwnCopy,
+    /// What says that the bytes of a WRITE are placed.
+    pub confirm: Confirm,
     /// Whether a leader answers reads by its lease alone; `None`: never. The same on all nodes.
     pub lease_reads: Option<LeaseReads>,
     /// Random, new whenever promise or log were lost; not 0.

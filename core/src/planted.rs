@@ -147,6 +147,8 @@ bugs! {
     LeaseWithoutDrift = "lease-without-drift",
     /// A lease is judged by a reading of the clock from before the read arrived (9, lease read).
     LeaseByOlderClock = "lease-by-older-clock",
+    /// A completion counts though WRITEs are to be confirmed by READ (8).
+    CompletionCounted = "completion-counted",
 }
 
 #[cfg(feature = "planted")]

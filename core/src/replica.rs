@@ -220,7 +220,7 @@ impl<M: Memory> Replica<M> {
         areas: Areas<M>,
         now: Instant,
     ) -> Result<Replica<M>, OptionsError> {
-        let Options { peers, timing, quorum, own_copy, lease_reads, seed, .. } = options;
+        let Options { peers, timing, quorum, own_copy, confirm, lease_reads, seed, .. } = options;
         let ring_len = me.ring_len;
         if areas.control.len() != control::LEN
             || areas.log.len() != log::len(ring_len)
@@ -239,7 +239,7 @@ impl<M: Memory> Replica<M> {
             requests: Table::from_fn(|_| Inbox::default()),
             answers: Table::from_fn(|_| Inbox::default()),
             acceptor: Acceptor::new(me, timing, now),
-            proposer: Proposer::new(me, timing, quorum, own_copy, lease_reads, seed),
+            proposer: Proposer::new(me, timing, quorum, own_copy, confirm, lease_reads, seed),
             forming: Forming::new(me),
             configuration: Configuration::default(),
             formed_hash: 0,
@@ -293,10 +293,10 @@ impl<M: Memory> Replica<M> {
         if !node.is_valid() || !self.peers[node] {
             return;
         }
-        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat);
+        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat | Class::Confirm);
         self.control_due |= !log_plane || done.status != VerbStatus::Success;
         match done.id.class {
-            Class::Entries | Class::Beat | Class::Open | Class::Close => {
+            Class::Entries | Class::Beat | Class::Confirm | Class::Open | Class::Close => {
                 self.proposer.handle_completion(&mut work!(self), &done);
             }
             Class::Arm | Class::Grant | Class::Fence => {

@@ -53,10 +53,12 @@ pub enum Class {
     Fence = 12,
     /// READ of the peer's leader line.
     Leader = 13,
+    /// [`Verb::Confirm`].
+    Confirm = 14,
 }
 
 impl Class {
-    const ALL: [Class; 14] = [
+    const ALL: [Class; 15] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -71,6 +73,7 @@ impl Class {
         Class::Grant,
         Class::Fence,
         Class::Leader,
+        Class::Confirm,
     ];
 }
 
@@ -151,6 +154,16 @@ pub enum Verb {
         /// Bytes.
         len: u32,
     },
+    /// READ the word at `from` of the peer's log area into the staging area at `to`, over the log queue pair: when it is back, all
+    /// bytes of the WRITEs posted before it there are placed.
+    Confirm {
+        /// Its completion's id.
+        id: RequestId,
+        /// Offset in the remote log area.
+        from: u64,
+        /// Offset in the local staging area.
+        to: u64,
+    },
     /// Initiator: bring the own end of the log queue pair up, with the acceptor's numbers.
     Open {
         /// Its completion's id.
@@ -191,6 +204,7 @@ impl Verb {
             Verb::Connect { id }
             | Verb::Write { id, .. }
             | Verb::Read { id, .. }
+            | Verb::Confirm { id, .. }
             | Verb::Open { id, .. }
             | Verb::Close { id }
             | Verb::Arm { id, .. }

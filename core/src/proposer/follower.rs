@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::layout::verdict;
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
+use crate::proposer::confirm::Confirms;
 use crate::proposer::peer::Peer;
 use crate::proposer::{FollowerState, Proposer, Work};
 use crate::quorum::majority;
@@ -138,6 +139,7 @@ impl Proposer {
         let earlier = if planted::is(Bug::EarlierEpochCounted) { peer.matched } else { start };
         peer.matched = start.max(earlier.min(self.lead.end.position));
         peer.beaten = start;
+        peer.confirms = Confirms::default();
         peer.holds_since = None;
         peer.beat_due = true;
         peer.turn(FollowerState::Window);

@@ -7,6 +7,7 @@ use crate::canonical::{Canonical, Counter, Space, answer_line, request_line};
 use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
 use crate::mailbox::Outbox;
 use crate::mark;
+use crate::proposer::confirm::Confirms;
 use crate::proposer::flights::{Flight, Flights, What};
 use crate::proposer::outbound::Outbound;
 use crate::request::Answer;
@@ -62,6 +63,8 @@ pub(crate) struct Peer {
     /// Applied there; its slots below may be overwritten.
     pub(crate) applied: Position,
     pub(crate) flights: Flights,
+    /// What of it was read back.
+    pub(crate) confirms: Confirms,
     /// Since when it holds the others up; forgotten when it has caught up.
     pub(crate) holds_since: Option<Instant>,
     pub(crate) number: u32,
@@ -101,6 +104,7 @@ impl Peer {
             matched: Position(0),
             applied: Position(0),
             flights: Flights::new(),
+            confirms: Confirms::default(),
             holds_since: None,
             number: 0,
             beat_due: false,
@@ -260,6 +264,7 @@ impl Peer {
             matched,
             applied,
             flights,
+            confirms,
             holds_since,
             number,
             beat_due,
@@ -290,6 +295,7 @@ impl Peer {
         out.plain(beat_flying);
         out.count(Space::new(Counter::BeatLine, me, node), u64::from(*beat_version));
         if leads {
+            confirms.canonical(out);
             out.plain((walk, start, sent, matched, applied, beat_due, beaten));
             out.moment_if_any(*holds_since);
             out.moment_if_any(*beat_done);

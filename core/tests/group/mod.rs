@@ -10,7 +10,7 @@ use ringleader_core::event::Event;
 use ringleader_core::layout::{control, log};
 use ringleader_core::mem::{Area, Areas, Memory};
 use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum, Role};
+use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ringleader_core::replica::Replica;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
@@ -75,6 +75,7 @@ impl Group {
                 timing: Timing::LOCAL,
                 quorum: Quorum::Live,
                 own_copy: OwnCopy::Last,
+                confirm: Confirm::Completion,
                 lease_reads: None,
                 incarnation: Incarnation(10 + u64::from(id)),
                 boot: Boot(20 + u64::from(id)),
