@@ -17,7 +17,7 @@ use ringleader_core::event::Event;
 use ringleader_core::mem::Areas;
 use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum};
+use ringleader_core::proposer::{Confirm, OwnCopy, Quorum};
 use ringleader_core::read::{LeaseReads, Read};
 use ringleader_core::replica::{ProposeError, Replica};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
@@ -311,6 +311,7 @@ impl Cluster {
             max_entry: self.plan.ring_len / 8,
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
+            confirm: if self.plan.readback { Confirm::Readback } else { Confirm::Completion },
             own_copy: if seed & 2 == 0 { OwnCopy::First } else { OwnCopy::Last },
             lease_reads: self
                 .plan

@@ -123,6 +123,8 @@ pub struct Plan {
     pub ring_len: u64,
     /// Whether followers that are stopped count for a commit.
     pub stored_quorum: bool,
+    /// Whether WRITEs are confirmed by READs.
+    pub readback: bool,
     /// How the fabric behaves until all is healed, and afterwards.
     pub weather: Weather,
     /// See `weather`.
@@ -195,6 +197,7 @@ impl Plan {
             plan.bound_ns += plan.bound_ns * 3 * plan.drift_ppm / 1_000_000;
         }
         plan.draw_reads();
+        plan.draw_readback();
         plan
     }
 
@@ -230,6 +233,15 @@ impl Plan {
         }
     }
 
+    /// Whether a completion says nothing of the bytes, and READs have to.
+    fn draw_readback(&mut self) {
+        let mut rng = Rng::new(self.seed ^ 0x4ead_bac0_0000_0000 ^ u64::from(self.nodes) << 32);
+        self.readback = rng.chance(200_000);
+        if self.readback {
+            self.weather.early_ppm = rng.pick(&[0, 50_000, 500_000]);
+        }
+    }
+
     /// Clocks drift by as much as this bound, which the core is told.
     pub fn drift_by(&mut self, bound_ppm: u64) {
         self.timing.drift_ppm = bound_ppm;
@@ -260,6 +272,7 @@ impl Plan {
             timing,
             ring_len: MIN_RING_LEN,
             stored_quorum: rng.chance(250_000),
+            readback: false,
             weather: draw_weather(&mut rng, &timing, calm.clone()),
             calm,
             safety_ns,
@@ -298,6 +311,7 @@ impl Plan {
             timing,
             ring_len: MIN_RING_LEN,
             stored_quorum: false,
+            readback: false,
             weather: calm.clone(),
             calm,
             safety_ns: 0,

@@ -4,6 +4,7 @@
 
 mod back_in_office;
 mod change_before_no_op;
+mod completed_early;
 mod fence_beat_vote;
 mod follower_reads;
 mod grow_and_shrink;
@@ -58,6 +59,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },
     Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
+    Directed { name: "completed_early", run: completed_early::run },
 ];
 
 /// The one of that name.

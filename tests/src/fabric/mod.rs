@@ -264,6 +264,10 @@ impl Fabric {
                 let pipe = PipeId { from: node, to: id.peer, plane: Plane::Control };
                 self.post_op(pipe, id, ends::Shape::Read { from, to, len: u64::from(len) });
             }
+            Verb::Confirm { id, from, to } => {
+                let pipe = PipeId { from: node, to: id.peer, plane: Plane::Log };
+                self.post_op(pipe, id, ends::Shape::Confirm { from, to });
+            }
             Verb::Connect { id } => {
                 self.post_pipe_step(PipeId { from: node, to: id.peer, plane: Plane::Control }, verb);
             }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use ringleader_core::layout::log;
 use ringleader_core::mem::Memory;
 use ringleader_core::types::Epoch;
 use ringleader_core::verb::{Plane, Source, Status};
@@ -43,6 +44,8 @@ pub(super) struct Piece {
     epoch: Epoch,
     /// Where it goes, in the target's area.
     to: u64,
+    /// It counts as placed, and is not.
+    early: bool,
 }
 
 impl Fabric {
@@ -53,6 +56,7 @@ impl Fabric {
         let (len, is_write, to) = match shape {
             Shape::Write { len, to, .. } => (len, true, to),
             Shape::Read { len, to, .. } => (len, false, to),
+            Shape::Confirm { to, .. } => (8, false, to),
         };
         let split = self.rng.chance(self.weather.split_ppm);
         let grain = if split && self.rng.chance(self.weather.word_split_ppm) { 8 } else { 64 };
@@ -107,6 +111,7 @@ impl Fabric {
                 target_life,
                 epoch,
                 to: to + pair[0],
+                early: false,
             };
             self.schedule(after_ns + own_ns, Happening::Piece(piece));
         }
@@ -143,11 +148,17 @@ impl Fabric {
             let wait = 1 + self.weather.latency_ns.0 / 8;
             return self.schedule(wait, Happening::Piece(piece));
         }
+        // Also where it completed before it landed.
+        let again = matches!(shape, Shape::Write { to: log::BEAT, .. }) && id.plane == Plane::Log;
+        if self.weather.early_ppm > 0 && again && self.gate(id.to, id.from).passed > 0 {
+            let wait = 1 + self.weather.latency_ns.0 / 8;
+            return self.schedule(wait, Happening::Piece(piece));
+        }
         if doomed && unlucky {
             self.faults.partial_writes += 1;
             return self.fail(id, piece.life, piece.serial, Status::Failed);
         }
-        let is_read = matches!(shape, Shape::Read { .. });
+        let is_read = !matches!(shape, Shape::Write { .. });
         if self.is_cut(id.from, id.to) || is_read && self.is_cut(id.to, id.from) {
             return self.send_again(piece);
         }
@@ -155,6 +166,7 @@ impl Fabric {
             return self.no_answer(&piece, Status::Unreachable);
         }
         match shape {
+            Shape::Confirm { from, to } => self.confirm(piece, from, to),
             Shape::Read { from, to, .. } => {
                 let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
                 copy(&remote.control, from + piece.offset, &local.staging, to + piece.offset, piece.len);
@@ -193,6 +205,31 @@ impl Fabric {
         debug_assert!(self.now_ns == now);
     }
 
+    /// A READ of the log area is carried out behind all WRITEs before it, and when they have landed.
+    fn confirm(&mut self, piece: Piece, from: u64, to: u64) {
+        let id = piece.pipe;
+        let gate = self.gate(id.to, id.from);
+        let ours_match = gate.ours == piece.theirs && gate.theirs == piece.ours;
+        if !ours_match || gate.state != GateState::Granted {
+            let known = ours_match && gate.state != GateState::Closed;
+            return self.refuse(&piece, known);
+        }
+        let landing = gate.passed > 0;
+        let now = self.now_ns;
+        let pipe = self.pipe_mut(id);
+        let writing = pipe.ops.iter().any(|op| op.serial < piece.serial && op.pieces > 0);
+        if landing || writing {
+            if pipe.op(piece.serial).is_some_and(|op| op.deadline_ns <= now) {
+                return self.expire(id, piece.life, piece.serial, Status::Unreachable);
+            }
+            let wait = 1 + self.weather.latency_ns.0 / 8;
+            return self.schedule(wait, Happening::Piece(piece));
+        }
+        let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
+        copy(&remote.log, from, &local.staging, to, 8);
+        self.placed(&piece);
+    }
+
     fn arrive(&mut self, mut piece: Piece) {
         let id = piece.pipe;
         if self.is_cut(id.from, id.to) {
@@ -222,6 +259,11 @@ impl Fabric {
                     return self.refuse(&piece, known);
                 }
                 gate.passed += 1;
+                if self.rng.chance(self.weather.early_ppm) {
+                    piece.early = true;
+                    self.faults.early_completions += 1;
+                    self.placed(&piece);
+                }
                 let slow_ns = self.slow_landings_until[id.from.slot()].saturating_sub(self.now_ns);
                 let wait = piece.landing_ns.max(self.rng.below(slow_ns));
                 self.faults.late_landings += u64::from(wait > piece.landing_ns);
@@ -282,7 +324,9 @@ impl Fabric {
                 id.to, piece.to, piece.len, id.from, id.plane
             )
         });
-        self.placed(&piece);
+        if !piece.early {
+            self.placed(&piece);
+        }
         if id.plane == Plane::Log {
             self.passed_landed(id.to, id.from);
         }

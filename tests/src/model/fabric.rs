@@ -177,6 +177,7 @@ impl Fabric {
         let peer = verb.id().peer;
         let plane = match verb {
             Verb::Write { plane, .. } => plane,
+            Verb::Confirm { .. } => unreachable!("the model's replicas confirm by completions"),
             Verb::Read { .. } | Verb::Connect { .. } => Plane::Control,
             Verb::Open { .. } | Verb::Close { .. } => Plane::Log,
             Verb::Arm { .. } | Verb::Grant { .. } | Verb::Fence { .. } => {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum, Role};
+use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ringleader_core::replica::Replica;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
@@ -99,6 +99,7 @@ impl World {
             timing: TIMING,
             quorum: Quorum::Live,
             own_copy: OwnCopy::Last,
+            confirm: Confirm::Completion,
             lease_reads: None,
             incarnation: Incarnation(0x100 + u64::from(node.0)),
             boot: Boot(0x200 + u64::from(node.0)),
