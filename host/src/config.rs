@@ -20,8 +20,8 @@ use toml::Spanned;
 
 use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
-use crate::{Idle, LeaseReads, Options, Quorum, Readmit};
-use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
+use crate::{Confirm, Idle, LeaseReads, Options, Quorum, Readmit};
+use raw::{FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
 const MAX_FILE_LEN: u64 = 1 << 20;
@@ -50,6 +50,8 @@ pub struct Config {
     pub ring_len: u64,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What says that the bytes of a write are placed.
+    pub confirm: Confirm,
     /// What the node does, as leader, about members that lost their memory.
     pub readmit: Readmit,
     /// Whether a leader answers reads by its lease, if clocks drift by less than this.
@@ -161,6 +163,7 @@ impl Config {
         options.ring_len = self.ring_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
+        options.confirm = self.confirm;
         options.readmit = self.readmit;
         options.founders.clone_from(&self.founders);
         options.lease_reads = self.lease_reads;
@@ -250,13 +253,6 @@ impl Source<'_> {
             );
             return Err(self.error(raw.control.map(|path| path.span()), what));
         }
-        if let Some(confirm) = raw.confirm.as_ref().filter(|confirm| *confirm.get_ref() == Confirm::Readback)
-        {
-            return Err(self.at(
-                confirm,
-                "confirm = \"readback\" is reserved and not there yet: the only one is \"completion\"",
-            ));
-        }
         let default_timing = match fabric {
             Fabric::Shm { .. } => Profile::Local,
             Fabric::Verbs(_) => Profile::Hardware,
@@ -270,6 +266,7 @@ impl Source<'_> {
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
+            confirm: raw.confirm.map_or(Confirm::Completion, Into::into),
             readmit: raw.readmit.map_or(Readmit::Ask, Into::into),
             lease_reads: self.lease_reads(&raw)?,
             idle: raw.idle.map_or(Idle::default(), Into::into),

@@ -129,7 +129,7 @@ pub use options::{Options, Transport};
 pub use profile::Profile;
 pub use reader::{LeaseReads, Read, ReadFailure, ReadOutcome, Reader};
 pub use ringleader_core::event::{Event, GiveUp};
-pub use ringleader_core::proposer::Quorum;
+pub use ringleader_core::proposer::{Confirm, Quorum};
 pub use ringleader_core::timing::Timing;
 pub use ringleader_core::types::{Index, Position, Term};
 pub use status::{Follower, FollowerState, Role, Status};

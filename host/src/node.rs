@@ -79,6 +79,7 @@ impl Node {
             quorum: options.quorum,
             // This fabric carries a WRITE out while it is posted.
             own_copy: OwnCopy::First,
+            confirm: options.confirm,
             lease_reads: options.lease_reads,
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
-use ringleader_core::proposer::Quorum;
+use ringleader_core::proposer::{Confirm, Quorum};
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{MAX_NODES, NodeId};
 
@@ -65,6 +65,8 @@ pub struct Options {
     pub timing: Timing,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What says that the bytes of a write are placed.
+    pub confirm: Confirm,
     /// What this node does, as leader, about members that lost their memory.
     pub readmit: Readmit,
     /// Whether a leader answers reads by its lease alone, if the clocks of the group drift by less than what stands here;
@@ -96,6 +98,7 @@ impl Options {
             ring_len: Options::RING_LEN,
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
+            confirm: Confirm::Completion,
             readmit: Readmit::Ask,
             lease_reads: None,
             idle: Idle::default(),

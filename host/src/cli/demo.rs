@@ -88,6 +88,9 @@ pub(crate) struct Args {
     /// Which acknowledgements count for a commit: those of nodes seen alive, or of all memory that took the entry
     #[arg(long, value_name = "WHICH", default_value = "live")]
     quorum: QuorumArg,
+    /// What says that the bytes of a write are placed: its completion, or a read that follows it
+    #[arg(long, value_name = "HOW", default_value = "completion")]
+    confirm: ConfirmArg,
     /// What a node's agent does when there is nothing to do: spin, or spin, yield, and sleep
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     idle: IdleArg,
@@ -135,6 +138,12 @@ enum QuorumArg {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
+enum ConfirmArg {
+    Completion,
+    Readback,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
 enum IdleArg {
     Busy,
     Adaptive,
@@ -163,6 +172,10 @@ impl Args {
             quorum: match self.quorum {
                 QuorumArg::Live => crate::Quorum::Live,
                 QuorumArg::Stored => crate::Quorum::Stored,
+            },
+            confirm: match self.confirm {
+                ConfirmArg::Completion => crate::Confirm::Completion,
+                ConfirmArg::Readback => crate::Confirm::Readback,
             },
             idle: match self.idle {
                 IdleArg::Busy => crate::Idle::Busy,

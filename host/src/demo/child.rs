@@ -27,7 +27,7 @@ use super::wire::{
 use super::{now_ns, proposal};
 #[cfg(feature = "verbs")]
 use crate::exchange::{GroupName, Key};
-use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport};
+use crate::{Confirm, Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(200);
@@ -182,6 +182,7 @@ impl Desk {
         options.ring_len = setup.ring_len;
         options.timing = setup.profile.timing();
         options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
+        options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
         options.idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
         options.keep_region = setup.keep_region;
         let node = Node::open(options, keeper).map_err(|error| error.to_string())?;

@@ -105,6 +105,8 @@ pub struct Plan {
     pub profile: Profile,
     /// Which acknowledgements count.
     pub quorum: crate::Quorum,
+    /// What says that a write is placed.
+    pub confirm: crate::Confirm,
     /// How an agent waits.
     pub idle: crate::Idle,
     /// The entries.
@@ -190,6 +192,7 @@ mod tests {
             ring_len: 64 << 20,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
+            confirm: crate::Confirm::Completion,
             idle: crate::Idle::Adaptive,
             feed: Feed::Generated { entries: 10, size: 64 },
             fault: Fault::None,

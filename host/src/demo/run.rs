@@ -184,6 +184,7 @@ impl Show<'_> {
                 ring_len: self.plan.ring_len,
                 profile: self.plan.profile,
                 stored: self.plan.quorum == crate::Quorum::Stored,
+                readback: self.plan.confirm == crate::Confirm::Readback,
                 busy: self.plan.idle == crate::Idle::Busy,
                 keep_region: self.plan.keep_regions,
                 applied: place.applied(node),

@@ -154,6 +154,7 @@ mod tests {
             ring_len: 512 << 10,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
+            confirm: crate::Confirm::Completion,
             idle: crate::Idle::Adaptive,
             feed,
             fault: Fault::None,

@@ -93,6 +93,7 @@ mod tests {
             ring_len: 512 << 10,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
+            confirm: crate::Confirm::Completion,
             idle: crate::Idle::Adaptive,
             feed: Feed::File(fed),
             fault: Fault::None,

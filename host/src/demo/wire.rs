@@ -39,6 +39,8 @@ pub struct Setup {
     pub profile: Profile,
     /// Acknowledgements of stopped followers count.
     pub stored: bool,
+    /// Writes are confirmed by a READ.
+    pub readback: bool,
     /// Never gives the processor away.
     pub busy: bool,
     /// Leaves the region file.

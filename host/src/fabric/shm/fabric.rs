@@ -242,6 +242,19 @@ impl ShmFabric {
         }
     }
 
+    fn confirm(&mut self, id: RequestId, from: u64, to: u64) -> Status {
+        let me = fence::writer(self.tag, id.epoch.0);
+        let peer = &mut self.peers[usize::from(id.peer.0 & 15)];
+        let Some(link) = peer.link.as_ref().filter(|_| peer.me == me) else {
+            return peer.down();
+        };
+        match link.read_log(me, from, &self.areas.staging, to) {
+            Wrote::All => Status::Success,
+            Wrote::Refused => peer.break_log(Status::Refused),
+            Wrote::OutOfRange => peer.break_log(Status::Failed),
+        }
+    }
+
     fn open(&mut self, id: RequestId, numbers: u64) -> Status {
         let me = fence::writer(self.tag, id.epoch.0);
         let peer = self.peer(id);
@@ -394,6 +407,7 @@ impl Fabric for ShmFabric {
                 (id, self.write_control(id, source, from, to, len))
             }
             Verb::Read { id, from, to, len } => (id, self.read_control(id, from, to, len)),
+            Verb::Confirm { id, from, to } => (id, self.confirm(id, from, to)),
             _ => return self.post_rare(verb),
         };
         self.completions.push(id, status, 0);

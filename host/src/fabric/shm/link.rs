@@ -121,6 +121,20 @@ impl Link {
         if granted { Wrote::All } else { Wrote::Refused }
     }
 
+    /// Copies one word out of the peer's log area, if `me` is granted.
+    pub(super) fn read_log(&self, me: u64, from: u64, target: &Mapped, to: u64) -> Wrote {
+        let (Some(source), Some(target)) = (range(&self.log, from, 8), range(target, to, 8)) else {
+            return Wrote::OutOfRange;
+        };
+        // Nothing changes here, so no fence has to wait for it: the grant alone is looked at.
+        if self.grant.words()[0].load(Ordering::Acquire) != me {
+            return Wrote::Refused;
+        }
+        copy(target, source);
+        mem::acquire();
+        Wrote::All
+    }
+
     /// Copies into the peer's control area. False: nothing was copied, the range is wrong.
     #[inline]
     pub(super) fn write_control(&self, source: &Mapped, from: u64, to: u64, len: u32) -> bool {

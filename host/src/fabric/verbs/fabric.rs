@@ -33,6 +33,8 @@ use crate::fabric::completions::Completions;
 /// A WRITE of at least this many bytes is likely to be followed by another one on the same queue pair, and waits for it; a
 /// smaller one is what a commit waits for, and leaves at once.
 const STREAM: u32 = 4096;
+/// A READ that confirms WRITEs reads one word.
+const CONFIRM_LEN: u32 = 8;
 /// A fence that waited for the port has this long once it is up.
 const REUNION: Duration = Duration::from_secs(5);
 /// Jobs and reports that can be under way: a few a peer.
@@ -278,6 +280,25 @@ impl VerbsFabric {
         }
     }
 
+    fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
+        let (remote, _) = self.remote(id, Plane::Log);
+        let is_inside = self.parts.staging.range(to, CONFIRM_LEN).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Read,
+            source: Source::Staging,
+            from: to,
+            len: CONFIRM_LEN,
+            address,
+            key: remote.key,
+        };
+        match remote.at(from, CONFIRM_LEN) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Log),
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Log),
+            _ => self.refuse(id, End::Log),
+        }
+    }
+
     /// Hands a job over; false when it will not be done.
     fn send(&mut self, job: Job) -> bool {
         let reports = !matches!(job, Job::Formed { .. } | Job::Meet { .. });
@@ -319,7 +340,7 @@ impl VerbsFabric {
             }
             Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
             Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
-            Verb::Write { .. } | Verb::Read { .. } => unreachable!("posted elsewhere"),
+            Verb::Write { .. } | Verb::Read { .. } | Verb::Confirm { .. } => unreachable!("posted elsewhere"),
         }
     }
 
@@ -389,6 +410,7 @@ impl Fabric for VerbsFabric {
         match *verb {
             Verb::Write { .. } => self.post_write(verb),
             Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
+            Verb::Confirm { id, from, to } => self.post_confirm(id, from, to),
             _ => self.post_rare(verb),
         }
     }

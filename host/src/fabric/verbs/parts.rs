@@ -126,7 +126,8 @@ impl Parts {
             log_readable: Region::register(&control, &areas.log, Access::Read)?,
             lines: Region::register(&control, &lines, Access::Target)?,
             log_area: Region::register(&log, &areas.log, log_access)?,
-            staging: Region::register(&log, &areas.staging, Access::Source)?,
+            // WRITEs are read from it, and READs that confirm them land in it.
+            staging: Region::register(&log, &areas.staging, Access::Target)?,
             ring_len,
             receives: if wakes { Some(Receives::new(&control, &log)?) } else { None },
             fence_by,

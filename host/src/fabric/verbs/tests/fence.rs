@@ -192,7 +192,7 @@ fn false_successes(rounds: u32, early: bool) -> u32 {
         let packet = bare.packet();
         let numbers = bare.arm(packet);
         bare.writer.connect(&bare.path(), numbers, packet, Permission::Nothing).expect("open");
-        bare.acceptor.permit(Permission::Write).expect("granted");
+        bare.acceptor.permit(Permission::ReadWrite).expect("granted");
         bare.acceptor.reset().expect("fenced");
         let ids: Vec<u64> = (0..4).map(|piece| round * 4 + piece).collect();
         for id in &ids {
