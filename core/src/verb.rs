@@ -53,10 +53,12 @@ pub enum Class {
     Fence = 12,
     /// READ of the peer's leader line.
     Leader = 13,
+    /// [`Verb::Fetch`].
+    Fetch = 14,
 }
 
 impl Class {
-    const ALL: [Class; 14] = [
+    const ALL: [Class; 15] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -71,6 +73,7 @@ impl Class {
         Class::Grant,
         Class::Fence,
         Class::Leader,
+        Class::Fetch,
     ];
 }
 
@@ -151,6 +154,17 @@ pub enum Verb {
         /// Bytes.
         len: u32,
     },
+    /// READ `len` bytes of the peer's snapshot area at `from` into the own snapshot area at `to`, over the control queue pair.
+    Fetch {
+        /// Its completion's id.
+        id: RequestId,
+        /// Offset in the remote snapshot area.
+        from: u64,
+        /// Offset in the local snapshot area.
+        to: u64,
+        /// Bytes.
+        len: u32,
+    },
     /// Initiator: bring the own end of the log queue pair up, with the acceptor's numbers.
     Open {
         /// Its completion's id.
@@ -191,6 +205,7 @@ impl Verb {
             Verb::Connect { id }
             | Verb::Write { id, .. }
             | Verb::Read { id, .. }
+            | Verb::Fetch { id, .. }
             | Verb::Open { id, .. }
             | Verb::Close { id }
             | Verb::Arm { id, .. }

@@ -178,6 +178,7 @@ impl Fabric {
         let plane = match verb {
             Verb::Write { plane, .. } => plane,
             Verb::Read { .. } | Verb::Connect { .. } => Plane::Control,
+            Verb::Fetch { .. } => unreachable!("there are no snapshots in a model"),
             Verb::Open { .. } | Verb::Close { .. } => Plane::Log,
             Verb::Arm { .. } | Verb::Grant { .. } | Verb::Fence { .. } => {
                 return self.gate_mut(node, peer).steps.push_back(verb);
