@@ -12,7 +12,7 @@ use crate::inquiry::Inquiry;
 use crate::layout::{
     AnswerLine, ConfigBlock, Header, LAYOUT_VERSION, Line, MAGIC, RequestLine, control, log, request_kind,
 };
-use crate::layout::{answer_of, request_of};
+use crate::layout::{answer_of, request_of, snapshot as snapshot_area};
 use crate::link::{self, Geometry, Link};
 use crate::mailbox::Inbox;
 use crate::mark::{self, mark};
@@ -23,6 +23,7 @@ use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
 use crate::proposer::{Proposer, Role, TransferError, Work};
 use crate::read::{Read, ReadError, ReadTicket};
+use crate::snapshot::{CatchUp, Saved, Taking};
 use crate::table::Table;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
@@ -95,6 +96,8 @@ pub struct FollowerStatus {
     pub applied: Position,
     /// Whether it counts for a commit now.
     pub counts: bool,
+    /// What is done about its need for a snapshot, while it is [`FollowerState::Behind`].
+    pub catch_up: Option<CatchUp>,
 }
 
 /// A look at a replica from outside.
@@ -133,6 +136,8 @@ pub struct Status {
     pub removed: bool,
     /// So many voters came back as other lives than the configuration names.
     pub lost: usize,
+    /// The snapshot that this node takes.
+    pub taking: Option<Taking>,
 }
 
 /// One node of a group: see the module. `M` is where its memory is.
@@ -225,6 +230,7 @@ impl<M: Memory> Replica<M> {
         if areas.control.len() != control::LEN
             || areas.log.len() != log::len(ring_len)
             || areas.staging.len() != log::len(ring_len)
+            || areas.snapshot.len() != snapshot_area::len(me.snapshot_len)
         {
             return Err(OptionsError::AreaLen);
         }
@@ -313,6 +319,7 @@ impl<M: Memory> Replica<M> {
                     link::Change::None => {}
                 }
             }
+            Class::Fetch => {}
             Class::Progress | Class::Config | Class::Request | Class::Answer | Class::Leader => {
                 self.handle_control(&done);
             }
@@ -595,6 +602,18 @@ impl<M: Memory> Replica<M> {
         false
     }
 
+    /// The application has written its state for [`Event::SaveSnapshot`] of that number, or cannot.
+    pub fn handle_saved(&mut self, now: Instant, number: u32, saved: Option<Saved>) {
+        self.now = self.now.max(now);
+        let _ = (number, saved);
+    }
+
+    /// The application has become what [`Event::LoadSnapshot`] of that number was about, or is what it was before.
+    pub fn handle_loaded(&mut self, now: Instant, number: u32, loaded: bool) {
+        self.now = self.now.max(now);
+        let _ = (number, loaded);
+    }
+
     fn get_stuck(&mut self, why: mark::Applier) -> bool {
         mark(why);
         self.stuck = true;
@@ -678,6 +697,7 @@ impl<M: Memory> Replica<M> {
                     applied: if node == self.me.node { self.applied.position } else { peer.applied },
                     counts: member
                         .is_some_and(|member| self.proposer.counts(self.now, &self.watches, member)),
+                    catch_up: None,
                 });
             }
         }
@@ -699,6 +719,7 @@ impl<M: Memory> Replica<M> {
             config_index: self.configuration.index,
             removed: self.removed.is_some(),
             lost: self.lost_voters(),
+            taking: None,
         }
     }
 }

@@ -75,6 +75,7 @@ impl Node {
             peers: options.peers(),
             ring_len,
             max_entry: options.max_entry(),
+            snapshot_len: 0,
             timing: options.timing,
             quorum: options.quorum,
             // This fabric carries a WRITE out while it is posted.
@@ -341,7 +342,8 @@ impl<S: StateMachine> Outfit<S> {
     ) -> Result<Parts<Mapped, F, S>, OpenError> {
         let node = self.core.node;
         let [control, log, staging] = areas.map(Area::new);
-        let mut replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
+        let snapshot = Area::new(staging.memory().part(0, 0));
+        let mut replica = Replica::new(self.core, Areas { control, log, staging, snapshot }, clock::now())
             .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
         replica.set_readmit(options.readmit);
         Ok(Parts {

@@ -137,7 +137,7 @@ impl Cluster {
             plan,
         };
         for id in ids {
-            cluster.members.push(Member::new(id, cluster.plan.ring_len));
+            cluster.members.push(Member::new(id, cluster.plan.ring_len, cluster.plan.snapshot_len));
             let drift = cluster.plan.drift_ppm;
             cluster.nodes.push(Node {
                 replica: None,
@@ -291,7 +291,7 @@ impl Cluster {
 
     /// Starts a node's process with empty memory.
     pub fn start(&mut self, id: NodeId) {
-        let home = Home::new(self.plan.ring_len);
+        let home = Home::new(self.plan.ring_len, self.plan.snapshot_len);
         let mut peers = [false; 16];
         // What its configuration file says: who founded the group, and who is in it now.
         let now: Vec<NodeId> = self
@@ -309,6 +309,7 @@ impl Cluster {
             peers,
             ring_len: self.plan.ring_len,
             max_entry: self.plan.ring_len / 8,
+            snapshot_len: self.plan.snapshot_len,
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
             confirm: if self.plan.readback { Confirm::Readback } else { Confirm::Completion },
@@ -321,8 +322,12 @@ impl Cluster {
             boot: Boot(boot),
             seed,
         };
-        let areas =
-            Areas { control: home.control.clone(), log: home.log.clone(), staging: home.staging.clone() };
+        let areas = Areas {
+            control: home.control.clone(),
+            log: home.log.clone(),
+            staging: home.staging.clone(),
+            snapshot: home.snapshot.clone(),
+        };
         self.fabric.start(id, home.clone());
         let now = self.clock(id);
         let mut replica = Replica::new(options, areas, now).expect("options of the simulator are sound");

@@ -121,6 +121,8 @@ pub struct Plan {
     pub timing: Timing,
     /// Bytes of ring.
     pub ring_len: u64,
+    /// Bytes of the largest snapshot; 0: there are none.
+    pub snapshot_len: u64,
     /// Whether followers that are stopped count for a commit.
     pub stored_quorum: bool,
     /// Whether WRITEs are confirmed by READs.
@@ -271,6 +273,7 @@ impl Plan {
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
+            snapshot_len: 0,
             stored_quorum: rng.chance(250_000),
             readback: false,
             weather: draw_weather(&mut rng, &timing, calm.clone()),
@@ -310,6 +313,7 @@ impl Plan {
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
+            snapshot_len: 0,
             stored_quorum: false,
             readback: false,
             weather: calm.clone(),

@@ -64,6 +64,7 @@ impl Group {
                 control: area(control::LEN),
                 log: area(log::len(RING)),
                 staging: area(log::len(RING)),
+                snapshot: area(0),
             };
             let mut peers = [false; 16];
             (1..=3).filter(|peer| *peer != id).for_each(|peer| peers[usize::from(peer)] = true);
@@ -72,6 +73,7 @@ impl Group {
                 peers,
                 ring_len: RING,
                 max_entry: RING / 8,
+                snapshot_len: 0,
                 timing: Timing::LOCAL,
                 quorum: Quorum::Live,
                 own_copy: OwnCopy::Last,
@@ -114,6 +116,8 @@ impl Group {
             _ if !self.nodes[peer].alive => done.status = Status::Unreachable,
             Verb::Connect { .. } => {}
             Verb::Read { from, to, len, .. } => copy(&there.control, from, &here.staging, to, len),
+            Verb::Fetch { from, to, len, .. } => copy(&there.snapshot, from, &here.snapshot, to, len),
+            Verb::Confirm { from, to, .. } => copy(&there.log, from, &here.staging, to, 8),
             Verb::Write { plane, source, from, to, len, .. } => {
                 let source = if source == Source::Staging { &here.staging } else { &here.log };
                 match plane {

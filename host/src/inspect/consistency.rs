@@ -75,8 +75,7 @@ pub(super) fn judge_beat(line: &BeatLine) -> Result<(), LinesError> {
 }
 
 pub(super) fn judge_request(line: &RequestLine, name: Name) -> Result<(), LinesError> {
-    let padding = u64::from(u16::from_le_bytes(line.padding));
-    field(name)("padding", padding, padding == 0)?;
+    field(name)("padding", u64::from(line.padding), line.padding == 0)?;
     reserved(name, &line.reserved)
 }
 
@@ -84,8 +83,7 @@ pub(super) fn judge_answer(line: &AnswerLine, name: Name) -> Result<(), LinesErr
     let is = field(name);
     is("promise", line.promise, is_promise(line.promise))?;
     is("padding", u64::from(line.padding[0]), line.padding == [0; 6])?;
-    reserved(name, &line.reserved)?;
-    reserved(name, &[line.reserved_tail])
+    reserved(name, &line.reserved)
 }
 
 /// `group` is the header's; 0 before the group is formed, when the block may hold what it is to become.
@@ -225,7 +223,7 @@ mod tests {
             ("beat line (flags", |all| all.beat.flags = 2),
             ("request line of node 3 (reserved", |all| all.request.reserved[0] = 1),
             ("answer line of node 3 (promise", |all| all.answer.promise = 16),
-            ("answer line of node 3 (reserved", |all| all.answer.reserved_tail = 1),
+            ("answer line of node 3 (reserved", |all| all.answer.reserved[4] = 1),
         ];
         for (at, (name, spoil)) in cases.into_iter().enumerate() {
             let said = judged(spoil).expect_err(name);

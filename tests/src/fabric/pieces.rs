@@ -7,8 +7,8 @@ use ringleader_core::mem::Memory;
 use ringleader_core::types::Epoch;
 use ringleader_core::verb::{Plane, Source, Status};
 
-use super::ends::{GateState, Op, PipeId, PipeState, Shape};
-use super::{Fabric, Happening, SimArea, fingerprint, same};
+use super::ends::{GateState, Op, PipeId, PipeState, Readable, Shape};
+use super::{Fabric, Happening, Home, SimArea, fingerprint, same};
 
 /// Most pieces of one verb; a boundary can be anywhere, so a few show all that many would.
 const MAX_PIECES: u64 = 6;
@@ -167,9 +167,10 @@ impl Fabric {
         }
         match shape {
             Shape::Confirm { from, to } => self.confirm(piece, from, to),
-            Shape::Read { from, to, .. } => {
+            Shape::Read { area, from, to, .. } => {
                 let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
-                copy(&remote.control, from + piece.offset, &local.staging, to + piece.offset, piece.len);
+                let (remote, local) = read_areas(area, remote, local);
+                copy(remote, from + piece.offset, local, to + piece.offset, piece.len);
                 self.faults.reads_of_the_dead += u64::from(self.process_of(id.to).is_none());
                 self.placed(&piece);
             }
@@ -356,12 +357,14 @@ impl Fabric {
     /// A READ is whole: are its words of different times?
     fn count_torn(&mut self, piece: &Piece) {
         let id = piece.pipe;
-        let Some(&mut Op { shape: Shape::Read { from, to, len }, .. }) = self.pipe_mut(id).op(piece.serial)
+        let Some(&mut Op { shape: Shape::Read { area, from, to, len }, .. }) =
+            self.pipe_mut(id).op(piece.serial)
         else {
             return;
         };
         let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
-        let torn = len > piece.len && !same(&remote.control, from, &local.staging, to, len);
+        let (remote, local) = read_areas(area, remote, local);
+        let torn = len > piece.len && !same(remote, from, local, to, len);
         self.faults.torn_reads += u64::from(torn);
     }
 
@@ -417,6 +420,14 @@ impl Fabric {
         let status = if prompt { status } else { Status::Unreachable };
         let (pipe, life, serial) = (piece.pipe, piece.life, piece.serial);
         self.schedule(wait, Happening::Expire { pipe, life, serial, status });
+    }
+}
+
+/// Where a READ reads, and where it puts what it has read.
+fn read_areas<'a>(area: Readable, remote: &'a Home, local: &'a Home) -> (&'a SimArea, &'a SimArea) {
+    match area {
+        Readable::Control => (&remote.control, &local.staging),
+        Readable::Snapshot => (&remote.snapshot, &local.snapshot),
     }
 }
 

@@ -340,6 +340,8 @@ impl VerbsFabric {
             }
             Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
             Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
+            // This fabric has no snapshot areas.
+            Verb::Fetch { id, .. } => self.completions.push(id, Status::Failed, 0),
             Verb::Write { .. } | Verb::Read { .. } | Verb::Confirm { .. } => unreachable!("posted elsewhere"),
         }
     }
