@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
+use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
 use ringleader_core::types::{MAX_NODES, NodeId};
 use toml::Spanned;
 
@@ -48,6 +48,8 @@ pub struct Config {
     pub timing: Profile,
     /// Bytes of the ring.
     pub ring_len: u64,
+    /// Bytes of a snapshot; as many as the ring has when not given.
+    pub snapshot_len: Option<u64>,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
     /// What says that the bytes of a write are placed.
@@ -161,6 +163,7 @@ impl Config {
 
     fn common(&self, mut options: Options) -> Options {
         options.ring_len = self.ring_len;
+        options.snapshot_len = self.snapshot_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
         options.confirm = self.confirm;
@@ -265,6 +268,7 @@ impl Source<'_> {
             founders,
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
+            snapshot_len: self.snapshot_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
             confirm: raw.confirm.map_or(Confirm::Completion, Into::into),
             readmit: raw.readmit.map_or(Readmit::Ask, Into::into),
@@ -380,6 +384,16 @@ impl Source<'_> {
             return Err(self.at(ring, what));
         }
         Ok(len)
+    }
+
+    fn snapshot_len(&self, raw: &Raw) -> Result<Option<u64>, ConfigError> {
+        let Some(snapshot) = &raw.snapshot else { return Ok(None) };
+        let len = snapshot.get_ref().0;
+        if !len.is_multiple_of(AREA_ALIGN) || len > MAX_SNAPSHOT_LEN {
+            let what = format!("a snapshot of {len} bytes: the length is a multiple of 64K, or 0 for none");
+            return Err(self.at(snapshot, what));
+        }
+        Ok(Some(len))
     }
 
     fn shm(&self, raw: &Raw) -> Result<Fabric, ConfigError> {

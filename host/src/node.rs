@@ -75,7 +75,7 @@ impl Node {
             peers: options.peers(),
             ring_len,
             max_entry: options.max_entry(),
-            snapshot_len: 0,
+            snapshot_len: options.snapshot_len(),
             timing: options.timing,
             quorum: options.quorum,
             // This fabric carries a WRITE out while it is posted.
@@ -278,6 +278,7 @@ fn open_shm<S: StateMachine>(
         boot: outfit.core.boot,
         incarnation: outfit.core.incarnation,
         ring_len: outfit.core.ring_len,
+        snapshot_len: outfit.core.snapshot_len,
         // The core aborts at its limit: a stopped writer is shot well before.
         fence_limit_ns: options.timing.fence_limit_ns / 4,
     })?;
@@ -285,7 +286,12 @@ fn open_shm<S: StateMachine>(
         fabric.be_woken();
     }
     let keep_region = options.keep_region;
-    let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], ShmFabric::shots, options)?;
+    let parts = outfit.equip(
+        fabric,
+        [areas.control, areas.log, areas.staging, areas.snapshot],
+        ShmFabric::shots,
+        options,
+    )?;
     start(parts, options, move |fabric| if keep_region { Ok(()) } else { Ok(fabric.unlink()?) })
 }
 
@@ -320,6 +326,7 @@ fn open_verbs<S: StateMachine>(
             node: core.node,
             peers,
             ring_len: core.ring_len,
+            snapshot_len: core.snapshot_len,
             suspect_after_ns: options.timing.suspect_after_ns,
             fence_by: None,
             wakes: options.notify == Notify::Imm,
@@ -327,7 +334,8 @@ fn open_verbs<S: StateMachine>(
         exchange,
     )?;
     core.own_copy = if fabric.carries_out_at_once() { OwnCopy::First } else { OwnCopy::Last };
-    let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], |_| 0, options)?;
+    let parts =
+        outfit.equip(fabric, [areas.control, areas.log, areas.staging, areas.snapshot], |_| 0, options)?;
     start(parts, options, |fabric| if fabric.is_dead() { Err(CloseError::DeviceLost) } else { Ok(()) })
 }
 
@@ -336,13 +344,12 @@ impl<S: StateMachine> Outfit<S> {
     fn equip<F>(
         self,
         fabric: F,
-        areas: [Mapped; 3],
+        areas: [Mapped; 4],
         shots: fn(&F) -> u64,
         options: &Options,
     ) -> Result<Parts<Mapped, F, S>, OpenError> {
         let node = self.core.node;
-        let [control, log, staging] = areas.map(Area::new);
-        let snapshot = Area::new(staging.memory().part(0, 0));
+        let [control, log, staging, snapshot] = areas.map(Area::new);
         let mut replica = Replica::new(self.core, Areas { control, log, staging, snapshot }, clock::now())
             .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
         replica.set_readmit(options.readmit);

@@ -42,6 +42,7 @@ fn refusal(dir: &Path, node: NodeId, ring_len: u64) -> String {
         boot: Boot(7),
         incarnation: Incarnation(7),
         ring_len,
+        snapshot_len: 0,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|_| ()).unwrap_err().to_string()

@@ -22,6 +22,7 @@ pub(super) struct Raw {
     pub(super) fabric: Spanned<FabricKind>,
     pub(super) timing: Option<Profile>,
     pub(super) ring: Option<Spanned<Len>>,
+    pub(super) snapshot: Option<Spanned<Len>>,
     pub(super) quorum: Option<RawQuorum>,
     pub(super) readmit: Option<RawReadmit>,
     pub(super) lease_reads_if_clocks_drift_below_ppm: Option<Spanned<u64>>,

@@ -74,13 +74,13 @@ fn a_node_on_rdma_gets_all_addresses_but_the_own_one() {
 fn everything_can_be_said() {
     let text = VERBS.replace(
         "fabric = \"verbs\"\n",
-        "fabric = \"verbs\"\ntiming = \"soft-roce\"\nring = 1048576\nquorum = \"stored\"\nidle = \"busy\"\npin = 3\n\
+        "fabric = \"verbs\"\ntiming = \"soft-roce\"\nring = 1048576\nsnapshot = \"128M\"\nquorum = \"stored\"\nidle = \"busy\"\npin = 3\n\
          notify = \"imm\"\nconfirm = \"readback\"\ncontrol = \"run/one\"\n",
     ) + "listen = \"0.0.0.0:7401\"\ndevice = \"mlx5_0\"\nport = 2\ngid_index = 3\n";
     let config = parse(&text).expect("right");
     assert_eq!((config.timing, config.ring_len, config.pin), (Profile::SoftRoce, 1 << 20, Some(3)));
     assert_eq!((config.quorum, config.idle, config.notify), (Quorum::Stored, Idle::Busy, Notify::Imm));
-    assert_eq!(config.confirm, Confirm::Readback);
+    assert_eq!((config.confirm, config.snapshot_len), (Confirm::Readback, Some(128 << 20)));
     assert_eq!(config.control, Path::new("/etc/ringleader/run/one"));
     let Fabric::Verbs(verbs) = config.fabric else { panic!("verbs") };
     assert_eq!((verbs.device.as_deref(), verbs.port, verbs.gid_index), (Some("mlx5_0"), Some(2), Some(3)));
@@ -140,6 +140,10 @@ fn every_mistake_is_one_line_that_names_it() {
     assert_eq!(
         shm("node = 2", "node = 2\nring = \"3M\""),
         "3: a ring of 3145728 bytes: the length is a power of two from 512K to 16G"
+    );
+    assert!(
+        shm("node = 2", "node = 2\nsnapshot = 1000")
+            .starts_with("3: a snapshot of 1000 bytes: the length is a multiple of 64K")
     );
     assert!(shm("node = 2", "node = 2\nring = \"big\"").starts_with("3: \"big\" is no length in bytes"));
     assert!(shm("node = 2", "node = 2\nring = -5").starts_with("3: -5 is no length"));

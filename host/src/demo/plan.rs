@@ -3,12 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN, control, log};
+use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MIN_RING_LEN, control, log, snapshot};
 use ringleader_core::types::MAX_NODES;
 
 use super::proposal;
 pub use crate::len::parse_len;
 pub use crate::profile::Profile;
+
+/// Bytes of a snapshot that every machine has room for; more than that when the ring is longer.
+const SNAPSHOT_LEN: u64 = 16 << 20;
+/// Bytes of a node's state beside the entries.
+const STATE_LEN: u64 = 64;
 
 /// Something the user gave, or the machine has too little of: exit status 2.
 #[derive(Debug)]
@@ -133,7 +138,18 @@ impl Plan {
 
     /// Bytes of one node's region file.
     pub fn region_len(&self) -> u64 {
-        control::LEN + log::len(self.ring_len)
+        control::LEN + log::len(self.ring_len) + snapshot::len(self.snapshot_len())
+    }
+
+    /// Bytes that a node's state may have when it is saved for one that has fallen behind: all entries, if they are not more than
+    /// a ring holds. Nothing else: then such a node stays behind.
+    pub fn snapshot_len(&self) -> u64 {
+        let entries = match &self.feed {
+            Feed::File(path) => std::fs::metadata(path).map_or(u64::MAX, |metadata| metadata.len()),
+            Feed::Generated { entries, size } => entries.saturating_mul(*size as u64),
+        };
+        let len = entries.saturating_add(STATE_LEN).checked_next_multiple_of(AREA_ALIGN);
+        len.filter(|len| *len <= self.ring_len.max(SNAPSHOT_LEN)).unwrap_or(0)
     }
 
     /// Checks the numbers. Files and directories are checked where they are opened.

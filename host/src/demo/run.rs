@@ -182,6 +182,7 @@ impl Show<'_> {
                 node,
                 nodes: self.plan.nodes,
                 ring_len: self.plan.ring_len,
+                snapshot_len: self.plan.snapshot_len(),
                 profile: self.plan.profile,
                 stored: self.plan.quorum == crate::Quorum::Stored,
                 readback: self.plan.confirm == crate::Confirm::Readback,

@@ -35,6 +35,8 @@ pub struct Setup {
     pub nodes: u8,
     /// Bytes of the ring.
     pub ring_len: u64,
+    /// Bytes of a snapshot.
+    pub snapshot_len: u64,
     /// Durations.
     pub profile: Profile,
     /// Acknowledgements of stopped followers count.

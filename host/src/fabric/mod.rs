@@ -1,7 +1,7 @@
 //! A fabric carries out the core's verbs (protocol.md 2 says what one must promise). One agent owns it and calls it
 //! from its one thread.
 
-use ringleader_core::layout::{AREA_ALIGN, control, log};
+use ringleader_core::layout::{AREA_ALIGN, control, log, snapshot};
 use ringleader_core::verb::{Completion, Verb};
 
 mod completions;
@@ -15,8 +15,8 @@ pub use map::Mapped;
 
 /// Bytes that a node on an RDMA device locks: its areas, of which what is registered in both domains counts twice, and some
 /// tens of KiB for each of its queues.
-pub(crate) fn locked_len(ring_len: u64) -> u64 {
-    control::LEN + 3 * log::len(ring_len) + AREA_ALIGN + (8 << 20)
+pub(crate) fn locked_len(ring_len: u64, snapshot_len: u64) -> u64 {
+    control::LEN + 3 * log::len(ring_len) + snapshot::len(snapshot_len) + AREA_ALIGN + (8 << 20)
 }
 
 /// One-sided memory between the nodes of a group.

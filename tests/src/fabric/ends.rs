@@ -99,10 +99,23 @@ pub(crate) struct Op {
 /// What a WRITE or READ moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    Write { source: Source, from: u64, to: u64, len: u64 },
-    Read { area: Readable, from: u64, to: u64, len: u64 },
+    Write {
+        source: Source,
+        from: u64,
+        to: u64,
+        len: u64,
+    },
+    Read {
+        area: Readable,
+        from: u64,
+        to: u64,
+        len: u64,
+    },
     /// A word of the log area.
-    Confirm { from: u64, to: u64 },
+    Confirm {
+        from: u64,
+        to: u64,
+    },
 }
 
 /// What a READ reads, and where it goes.

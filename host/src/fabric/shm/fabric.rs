@@ -46,6 +46,8 @@ pub struct Options<'a> {
     pub incarnation: Incarnation,
     /// Length of the ring in bytes: a power of two.
     pub ring_len: u64,
+    /// Length of a snapshot in bytes: a multiple of 64 KiB; 0: there are none.
+    pub snapshot_len: u64,
     /// A writer that is seen in one and the same copy for this long while it is fenced is shot. Well below what the core
     /// allows a fence to take.
     pub fence_limit_ns: u64,
@@ -60,6 +62,8 @@ pub struct Areas {
     pub log: Mapped,
     /// Staging area: private; sources of WRITEs and targets of READs.
     pub staging: Mapped,
+    /// Snapshot area: peers READ it.
+    pub snapshot: Mapped,
 }
 
 /// The initiator's end of a log queue pair.
@@ -112,8 +116,8 @@ pub struct ShmFabric {
 impl ShmFabric {
     /// Makes the region of this node, and its fabric. On an error nothing is left behind.
     pub fn create(options: &Options<'_>) -> Result<(ShmFabric, Areas), RegionError> {
-        let Options { dir, node, boot, incarnation, ring_len, fence_limit_ns } = *options;
-        let identity = Identity { node, boot: boot.0, incarnation: incarnation.0, ring_len };
+        let Options { dir, node, boot, incarnation, ring_len, snapshot_len, fence_limit_ns } = *options;
+        let identity = Identity { node, boot: boot.0, incarnation: incarnation.0, ring_len, snapshot_len };
         let region = Region::create(dir, identity)?;
         let staging = Mapping::anonymous(log::len(ring_len))
             .and_then(|mapping| mapping.populate(0, u64::MAX).map(|()| mapping));
@@ -124,7 +128,8 @@ impl ShmFabric {
                 return Err(RegionError::io(dir, "get memory for staging")(error));
             }
         };
-        let areas = Areas { control: region.control(), log: region.log(), staging };
+        let snapshot = region.snapshot();
+        let areas = Areas { control: region.control(), log: region.log(), staging, snapshot };
         let peers = std::array::from_fn(|slot| {
             let peer = NodeId(slot as u8);
             Peer {
@@ -252,6 +257,15 @@ impl ShmFabric {
             Wrote::All => Status::Success,
             Wrote::Refused => peer.break_log(Status::Refused),
             Wrote::OutOfRange => peer.break_log(Status::Failed),
+        }
+    }
+
+    fn fetch(&mut self, id: RequestId, from: u64, to: u64, len: u32) -> Status {
+        let peer = &mut self.peers[usize::from(id.peer.0 & 15)];
+        match peer.control() {
+            Err(status) => status,
+            Ok(link) if link.read_snapshot(from, &self.areas.snapshot, to, len) => Status::Success,
+            Ok(_) => peer.break_control(),
         }
     }
 
@@ -408,8 +422,7 @@ impl Fabric for ShmFabric {
             }
             Verb::Read { id, from, to, len } => (id, self.read_control(id, from, to, len)),
             Verb::Confirm { id, from, to } => (id, self.confirm(id, from, to)),
-            // This fabric has no snapshot areas.
-            Verb::Fetch { id, .. } => (id, Status::Failed),
+            Verb::Fetch { id, from, to, len } => (id, self.fetch(id, from, to, len)),
             _ => return self.post_rare(verb),
         };
         self.completions.push(id, status, 0);

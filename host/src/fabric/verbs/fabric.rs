@@ -21,7 +21,7 @@ use super::cq::{CompletionQueue, Done, POLL, status_of};
 use super::ends::{ControlState, DOWN, LogState, Peer};
 use super::error::VerbsError;
 use super::inbound::FenceBy;
-use super::memory::Region;
+use super::memory::{Local, Region};
 use super::parts::{Areas, Parts, timeout_of};
 use super::port::Choice;
 use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
@@ -51,6 +51,8 @@ pub struct Options {
     pub peers: Vec<NodeId>,
     /// Length of the ring in bytes: a power of two.
     pub ring_len: u64,
+    /// Length of a snapshot in bytes: a multiple of 64 KiB; 0: there are none.
+    pub snapshot_len: u64,
     /// The transport's time-out follows from it.
     pub suspect_after_ns: u64,
     /// How writers are fenced; in a way that is strict on the device when `None`.
@@ -64,11 +66,28 @@ pub struct Options {
 struct Held {
     id: u64,
     operation: Operation,
-    source: Source,
+    local: Place,
     from: u64,
     len: u32,
     address: u64,
     key: u32,
+}
+
+/// Memory of this node that a request reads, or a READ comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Staging,
+    Log,
+    Snapshot,
+}
+
+impl From<Source> for Place {
+    fn from(source: Source) -> Place {
+        match source {
+            Source::Staging => Place::Staging,
+            Source::Log => Place::Log,
+        }
+    }
 }
 
 /// Whether the port is down.
@@ -113,8 +132,9 @@ impl VerbsFabric {
     ) -> Result<(VerbsFabric, Areas), VerbsError> {
         let timeout = timeout_of(options.suspect_after_ns);
         let count = options.peers.len() as u64;
+        let lens = (options.ring_len, options.snapshot_len);
         let (parts, areas) =
-            Parts::new(&options.choice, options.ring_len, count, timeout, options.fence_by, options.wakes)?;
+            Parts::new(&options.choice, lens, count, timeout, options.fence_by, options.wakes)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
         let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
@@ -243,11 +263,12 @@ impl VerbsFabric {
         let Verb::Write { id, plane, source, from, to, len } = *verb else { return };
         let end = if plane == Plane::Log { End::Log } else { End::Control };
         let (remote, wakes) = self.remote(id, plane);
-        let is_inside = region(&self.parts, end, source).range(from, len).is_some();
+        let local = Place::from(source);
+        let is_inside = range(&self.parts, end, local, from, len).is_some();
         let request = |address| Held {
             id: id.pack(),
             operation: if wakes { Operation::WriteAndWake } else { Operation::Write },
-            source,
+            local,
             from,
             len,
             address,
@@ -267,7 +288,7 @@ impl VerbsFabric {
         let request = |address| Held {
             id: id.pack(),
             operation: Operation::Read,
-            source: Source::Staging,
+            local: Place::Staging,
             from: to,
             len,
             address,
@@ -280,13 +301,34 @@ impl VerbsFabric {
         }
     }
 
+    fn post_fetch(&mut self, id: RequestId, from: u64, to: u64, len: u32) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        let remote = peer.map_or_else(Default::default, |peer| peer.remote.snapshot);
+        let is_inside = range(&self.parts, End::Control, Place::Snapshot, to, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Read,
+            local: Place::Snapshot,
+            from: to,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(from, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
+            // As above. Who was met and has no area for snapshots is asked for none.
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
+            _ => self.refuse(id, End::Control),
+        }
+    }
+
     fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
         let (remote, _) = self.remote(id, Plane::Log);
         let is_inside = self.parts.staging.range(to, CONFIRM_LEN).is_some();
         let request = |address| Held {
             id: id.pack(),
             operation: Operation::Read,
-            source: Source::Staging,
+            local: Place::Staging,
             from: to,
             len: CONFIRM_LEN,
             address,
@@ -340,9 +382,9 @@ impl VerbsFabric {
             }
             Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
             Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
-            // This fabric has no snapshot areas.
-            Verb::Fetch { id, .. } => self.completions.push(id, Status::Failed, 0),
-            Verb::Write { .. } | Verb::Read { .. } | Verb::Confirm { .. } => unreachable!("posted elsewhere"),
+            Verb::Write { .. } | Verb::Read { .. } | Verb::Fetch { .. } | Verb::Confirm { .. } => {
+                unreachable!("posted elsewhere")
+            }
         }
     }
 
@@ -395,15 +437,18 @@ fn land(
     }
 }
 
-/// What a request of that plane reads.
+/// This node's bytes of a request on that plane, if they are inside.
 #[inline]
-fn region(parts: &Parts, end: End, source: Source) -> &Region {
-    match (end, source) {
-        (End::Log, Source::Staging) => &parts.staging,
-        (End::Log, Source::Log) => &parts.log_area,
-        (End::Control, Source::Staging) => &parts.lines,
-        (End::Control, Source::Log) => &parts.log_readable,
-    }
+fn range(parts: &Parts, end: End, place: Place, from: u64, len: u32) -> Option<Local<'_>> {
+    let region: &Region = match (end, place) {
+        (End::Log, Place::Staging) => &parts.staging,
+        (End::Log, Place::Log) => &parts.log_area,
+        (End::Control, Place::Staging) => &parts.lines,
+        (End::Control, Place::Log) => &parts.log_readable,
+        (End::Control, Place::Snapshot) => parts.snapshot.as_ref()?,
+        (End::Log, Place::Snapshot) => return None,
+    };
+    region.range(from, len)
 }
 
 impl Fabric for VerbsFabric {
@@ -412,6 +457,7 @@ impl Fabric for VerbsFabric {
         match *verb {
             Verb::Write { .. } => self.post_write(verb),
             Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
+            Verb::Fetch { id, from, to, len } => self.post_fetch(id, from, to, len),
             Verb::Confirm { id, from, to } => self.post_confirm(id, from, to),
             _ => self.post_rare(verb),
         }
@@ -448,8 +494,8 @@ impl Fabric for VerbsFabric {
             End::Control => peer.control.qp.as_ref(),
         };
         let mut requests: heapless::Vec<Request<'_>, CHAIN> = heapless::Vec::new();
-        for Held { id, operation, source, from, len, address, key } in held.iter().copied() {
-            let local = region(parts, end, source).range(from, len).expect("looked at when it was posted");
+        for Held { id, operation, local, from, len, address, key } in held.iter().copied() {
+            let local = range(parts, end, local, from, len).expect("looked at when it was posted");
             // A chain has room for what was held.
             let _ = requests.push(Request { id, operation, local, address, key });
         }

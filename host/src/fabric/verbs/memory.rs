@@ -31,6 +31,8 @@ pub(super) enum Access {
     Target,
     /// Peers READ it.
     Read,
+    /// Peers READ it, and the own device READs into it.
+    ReadTarget,
     /// Peers READ and WRITE it, where their queue pair may.
     Write,
     /// Peers do so through windows that are bound to it.
@@ -43,6 +45,7 @@ impl Access {
         let flags = match self {
             Access::Target => Flags::IBV_ACCESS_LOCAL_WRITE.0,
             Access::Read => Flags::IBV_ACCESS_REMOTE_READ.0,
+            Access::ReadTarget => Flags::IBV_ACCESS_LOCAL_WRITE.0 | Flags::IBV_ACCESS_REMOTE_READ.0,
             Access::Write => {
                 Flags::IBV_ACCESS_LOCAL_WRITE.0
                     | Flags::IBV_ACCESS_REMOTE_READ.0
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn relaxed_ordering_is_never_asked_for() {
-        for access in [Access::Target, Access::Read, Access::Write, Access::Bind] {
+        for access in [Access::Target, Access::Read, Access::ReadTarget, Access::Write, Access::Bind] {
             let relaxed = sys::ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0 as i32;
             assert_eq!(access.flags() & relaxed, 0, "{access:?}");
         }

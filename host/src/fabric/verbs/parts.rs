@@ -1,12 +1,12 @@
 //! Everything of a node on its device that lives from start to end: domains, registered memory, completion queues, and what
 //! the device can. Not: queue pairs, which come and go.
 //!
-//! Two domains. *Control*: the control area for READ and WRITE, the log area for READ, the lines that READs come to. *Log*: the
+//! Two domains. *Control*: the control area for READ and WRITE, log and snapshot area for READ, the lines that READs come to. *Log*: the
 //! log area for READ and WRITE, the staging area. A key of one is void on a queue pair of the other.
 
 use std::sync::Arc;
 
-use ringleader_core::layout::{AREA_ALIGN, control, log};
+use ringleader_core::layout::{AREA_ALIGN, control, log, snapshot};
 
 use super::card::{Own, RemoteRange};
 use super::context::{Context, Limits};
@@ -44,6 +44,8 @@ pub(super) struct Parts {
     pub(super) control_area: Arc<Region>,
     pub(super) log_readable: Arc<Region>,
     pub(super) lines: Arc<Region>,
+    /// There too: the snapshot area, to READ, and to READ into.
+    pub(super) snapshot: Option<Arc<Region>>,
     /// In the log domain: the log area, and the staging area.
     pub(super) log_area: Arc<Region>,
     pub(super) staging: Arc<Region>,
@@ -64,12 +66,14 @@ pub struct Areas {
     pub log: Mapped,
     /// Staging area: private; sources of WRITEs and targets of READs.
     pub staging: Mapped,
+    /// Snapshot area: peers READ it.
+    pub snapshot: Mapped,
 }
 
 impl Parts {
     pub(super) fn new(
         choice: &Choice,
-        ring_len: u64,
+        (ring_len, snapshot_len): (u64, u64),
         peers: u64,
         timeout: u8,
         fence_by: Option<FenceBy>,
@@ -86,7 +90,7 @@ impl Parts {
             FenceBy::Deregister | FenceBy::Reregister => peers * area_len,
             _ => 0,
         };
-        check_memlock(locked_len(ring_len) + of_writers)?;
+        check_memlock(locked_len(ring_len, snapshot_len) + of_writers)?;
         let needs = |what, needed, limit| {
             if needed <= limit {
                 Ok(())
@@ -106,7 +110,16 @@ impl Parts {
         let log_area = mapping(area_len)?.slice(0, area_len);
         let staging = mapping(area_len)?;
         let lines = staging.slice(0, AREA_ALIGN);
-        let areas = Areas { control: control_area, log: log_area, staging: staging.slice(0, area_len) };
+        let snapshot_area = match snapshot::len(snapshot_len) {
+            0 => log_area.part(0, 0),
+            len => mapping(len)?.slice(0, len),
+        };
+        let areas = Areas {
+            control: control_area,
+            log: log_area,
+            staging: staging.slice(0, area_len),
+            snapshot: snapshot_area,
+        };
 
         let log_access = match fence_by {
             FenceBy::Flags | FenceBy::Reset | FenceBy::Renew => Access::Write,
@@ -125,6 +138,10 @@ impl Parts {
             control_area: Region::register(&control, &areas.control, Access::Write)?,
             log_readable: Region::register(&control, &areas.log, Access::Read)?,
             lines: Region::register(&control, &lines, Access::Target)?,
+            snapshot: match snapshot_len {
+                0 => None,
+                _ => Some(Region::register(&control, &areas.snapshot, Access::ReadTarget)?),
+            },
             log_area: Region::register(&log, &areas.log, log_access)?,
             // WRITEs are read from it, and READs that confirm them land in it.
             staging: Region::register(&log, &areas.staging, Access::Target)?,
@@ -196,6 +213,10 @@ impl Parts {
             log_readable: range(&self.log_readable, self.log_len()),
             // Its key comes with each arm.
             log: RemoteRange { key: 0, ..range(&self.log_area, self.log_len()) },
+            snapshot: self
+                .snapshot
+                .as_ref()
+                .map_or_else(Default::default, |region| range(region, region.len())),
         }
     }
 

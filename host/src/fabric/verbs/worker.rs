@@ -86,6 +86,7 @@ pub(super) enum Report {
 pub(super) struct Remote {
     pub(super) control: RemoteRange,
     pub(super) log: RemoteRange,
+    pub(super) snapshot: RemoteRange,
     /// WRITEs to it are to wake it.
     pub(super) wakes: bool,
 }
@@ -390,6 +391,7 @@ impl<R: Rendezvous> Worker<R> {
             control: fields.control,
             log_readable: fields.log_readable,
             log: fields.log,
+            snapshot: fields.snapshot,
         };
         if peer.gid.is_some() != own.gid.is_some() {
             return Err(unfit());
@@ -397,7 +399,8 @@ impl<R: Rendezvous> Worker<R> {
         let path = self.parts.path(&peer).ok_or_else(unfit)?;
         let numbers = Numbers { qp: fields.qp, packet: fields.packet };
         qp.connect(&path, numbers, packet, Permission::ReadWrite)?;
-        Ok((Remote { control: fields.control, log: fields.log, wakes: peer.wakes }, path))
+        let Fields { control, log, snapshot, .. } = fields;
+        Ok((Remote { control, log, snapshot, wakes: peer.wakes }, path))
     }
 
     fn handle_event(&mut self, event: AsyncEvent) {

@@ -118,7 +118,7 @@ impl Bare {
             port,
             writer: QueuePair::new(&domain, &cq, 64, None).expect("a queue pair"),
             acceptor: QueuePair::new(&domain, &cq, 64, None).expect("a queue pair"),
-            source: Region::register(&domain, &source, Access::Source).expect("a region"),
+            source: Region::register(&domain, &source, Access::Target).expect("a region"),
             target: Region::register(&domain, &target, Access::Write).expect("a region"),
             source_area: Area::new(source),
             target_area: Area::new(target),

@@ -14,11 +14,11 @@ use super::super::parts::{Areas, COMPLETIONS, Parts, QUEUE_PAIRS};
 use super::super::port::Choice;
 use super::super::posted::DEPTH;
 use super::super::qp::{Numbers, Operation, Path, Permission, QueuePair, Request};
-use super::super::trial::rig::{RING_LEN, connect, open, write_log};
+use super::super::trial::rig::{RING_LEN, SNAPSHOT_LEN, connect, open, write_log};
 use super::{A, B, two};
 
 fn parts() -> (Arc<Parts>, Areas) {
-    Parts::new(&Choice::default(), RING_LEN, 2, 14, None, false).expect("a device")
+    Parts::new(&Choice::default(), (RING_LEN, SNAPSHOT_LEN), 2, 14, None, false).expect("a device")
 }
 
 /// A queue pair connected to itself.

@@ -13,6 +13,7 @@ use super::super::{Card, Choice, FenceBy, Meeting, Options, Rendezvous, VerbsErr
 use crate::fabric::{Fabric, Mapped};
 
 pub(in crate::fabric::verbs) const RING_LEN: u64 = 1 << 20;
+pub(in crate::fabric::verbs) const SNAPSHOT_LEN: u64 = 1 << 20;
 
 #[derive(Default)]
 struct Table {
@@ -81,6 +82,8 @@ pub(in crate::fabric::verbs) struct Node {
     pub(in crate::fabric::verbs) control: Area<Mapped>,
     pub(in crate::fabric::verbs) log: Area<Mapped>,
     pub(in crate::fabric::verbs) staging: Area<Mapped>,
+    #[cfg(test)]
+    pub(in crate::fabric::verbs) snapshot: Area<Mapped>,
     /// Completions that nobody asked for yet.
     pub(in crate::fabric::verbs) ended: Vec<Completion>,
 }
@@ -98,6 +101,7 @@ impl Node {
             node: NodeId(node),
             peers: peers.iter().map(|peer| NodeId(*peer)).collect(),
             ring_len: RING_LEN,
+            snapshot_len: SNAPSHOT_LEN,
             suspect_after_ns: Timing::SOFT_ROCE.suspect_after_ns,
             fence_by,
             wakes: false,
@@ -109,6 +113,8 @@ impl Node {
             control: Area::new(areas.control),
             log: Area::new(areas.log),
             staging: Area::new(areas.staging),
+            #[cfg(test)]
+            snapshot: Area::new(areas.snapshot),
             ended: Vec::new(),
         })
     }
