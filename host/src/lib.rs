@@ -80,6 +80,7 @@
 //! [`StateMachine::apply`] returns; state that another thread keeps is to be as far as `applied_index`.
 
 mod agent;
+mod agent_thread;
 pub mod app;
 pub mod bench;
 pub mod cli;
@@ -115,6 +116,7 @@ mod status;
 mod stderr;
 mod sync;
 
+pub use agent_thread::{AgentOptions, AgentThread, MAX_GROUPS};
 pub use app::{Entry, Session, StateMachine};
 pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError, TransferError};
 pub use events::TimedEvent;

@@ -18,9 +18,9 @@ use super::link::{Link, Wrote};
 use super::process::{find_dead, tag_of};
 use super::region::{Found, Identity, Region};
 use super::wake::Bell;
-use crate::fabric::Fabric;
 use crate::fabric::completions::Completions;
 use crate::fabric::map::{Mapped, Mapping};
+use crate::fabric::{self, Fabric};
 
 /// Peers are looked at this often.
 const WATCH_EVERY_NS: u64 = 1_000_000;
@@ -165,7 +165,7 @@ impl ShmFabric {
         Ok((fabric, areas))
     }
 
-    /// From now on WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    /// From now on WRITEs of peers wake this node, so that it may sleep ([`Fabric::fall_asleep`]).
     pub fn be_woken(&mut self) {
         let bell = Bell::new(self.region.word(header::SLEEPER), self.region.word(header::ARRIVALS));
         bell.hang();
@@ -444,10 +444,15 @@ impl Fabric for ShmFabric {
         count
     }
 
-    fn wait(&mut self, ns: u64) -> bool {
-        let Some(bell) = self.bell.as_ref().filter(|_| self.fencing == 0) else { return false };
-        bell.sleep(self.arrivals, ns);
-        true
+    fn fall_asleep(&mut self) -> Option<fabric::Bell<'_>> {
+        let bell = self.bell.as_ref().filter(|_| self.fencing == 0)?;
+        Some(bell.lie_down(self.arrivals))
+    }
+
+    fn wake_up(&mut self) {
+        if let Some(bell) = &self.bell {
+            bell.get_up();
+        }
     }
 }
 

@@ -27,8 +27,8 @@ use super::port::Choice;
 use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
 use super::rendezvous::Rendezvous;
 use super::worker::{End, Job, Report, Worker};
-use crate::fabric::Fabric;
 use crate::fabric::completions::Completions;
+use crate::fabric::{Bell, Fabric};
 
 /// A WRITE of at least this many bytes is likely to be followed by another one on the same queue pair, and waits for it; a
 /// smaller one is what a commit waits for, and leaves at once.
@@ -57,7 +57,7 @@ pub struct Options {
     pub suspect_after_ns: u64,
     /// How writers are fenced; in a way that is strict on the device when `None`.
     pub fence_by: Option<FenceBy>,
-    /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::fall_asleep`]).
     pub wakes: bool,
 }
 
@@ -511,16 +511,25 @@ impl Fabric for VerbsFabric {
         }
     }
 
-    fn wait(&mut self, ns: u64) -> bool {
+    fn fall_asleep(&mut self) -> Option<Bell<'_>> {
         let quiet = self.working == 0
             && self.reports.is_empty()
             && self.completions.is_empty()
             && self.peers.iter_mut().flatten().all(|peer| peer.is_quiet());
-        let Some(receives) = self.parts.receives.as_ref().filter(|_| quiet) else { return false };
-        if receives.wait(ns).is_err() {
-            self.handle_dead();
+        if !quiet {
+            return None;
         }
-        true
+        match self.parts.receives.as_ref()?.fall_asleep() {
+            Ok(told) => told.map(Bell::Descriptor),
+            // The next reap finds out what of.
+            Err(_) => None,
+        }
+    }
+
+    fn wake_up(&mut self) {
+        if let Some(receives) = &self.parts.receives {
+            receives.wake_up();
+        }
     }
 
     fn handle_formed(&mut self, group: u128) {

@@ -10,7 +10,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rdma_sys as sys;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::context::{Context, check};
@@ -53,13 +52,8 @@ impl Channel {
         unsafe { BorrowedFd::borrow_raw(self.raw.as_ref().fd) }
     }
 
-    /// Waits until a queue tells, at most for `ns`; takes what was told.
-    fn wait(&self, ns: u64) {
-        let limit = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-        let descriptor = self.descriptor();
-        let mut fds = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-        // Whatever it says, the queues are looked at next.
-        let _ = poll(&mut fds, Some(&limit));
+    /// Takes what was told. Whatever it says, the queues are looked at next.
+    fn take(&self) {
         let (mut cq, mut of) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the channel lives and does not block; the call writes two pointers.
         while unsafe { sys::ibv_get_cq_event(self.raw(), &mut cq, &mut of) } == 0 {
@@ -159,13 +153,15 @@ impl Receives {
         added.map(|()| count)
     }
 
-    /// Sleeps until a WRITE wakes, at most for `ns`.
-    pub(super) fn wait(&self, ns: u64) -> io::Result<()> {
+    /// From now on a WRITE makes the descriptor readable; `None` when one came just now.
+    pub(super) fn fall_asleep(&self) -> io::Result<Option<BorrowedFd<'_>>> {
         self.cq.tell()?;
         // One that came before the line above tells nobody.
-        if self.refill()? == 0 {
-            self.channel.wait(ns);
-        }
-        Ok(())
+        Ok((self.refill()? == 0).then(|| self.channel.descriptor()))
+    }
+
+    /// Takes what was told meanwhile.
+    pub(super) fn wake_up(&self) {
+        self.channel.take();
     }
 }
