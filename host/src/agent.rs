@@ -32,7 +32,8 @@ use crate::members::Members;
 use crate::reader::ReadOutcome;
 use crate::readers::Readers;
 use crate::shared::Shared;
-use crate::status::{FollowerState, FollowerWords, Role, Words};
+use crate::snapshots::{Machine, Outcome};
+use crate::status::{FollowerState, FollowerWords, Role, TakingWords, Words};
 use zerocopy::FromZeros;
 
 /// Completions taken at once.
@@ -59,7 +60,7 @@ pub(crate) struct Agent<M: Memory, F, S> {
     /// Boxed: it changes hands around every sample.
     pub(crate) measuring: Option<Box<Measuring>>,
     pub(crate) done: [Completion; REAP],
-    machine: S,
+    machine: Machine<S>,
     lanes: Lanes,
     readers: Readers,
     commands: Receiver<Command>,
@@ -105,7 +106,7 @@ pub(crate) enum Turn {
     Ended,
 }
 
-impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
+impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F, S> {
     pub(crate) fn new(parts: Parts<M, F, S>) -> Agent<M, F, S> {
         let id = RequestId { peer: NodeId::NOBODY, class: Class::Connect, epoch: Epoch(0), number: 0 };
         let mut agent = Agent {
@@ -116,7 +117,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             members: parts.members,
             measuring: None,
             done: [Completion { id, status: VerbStatus::Failed, value: 0 }; REAP],
-            machine: parts.machine,
+            machine: Machine::new(parts.machine),
             lanes: Lanes::new(),
             readers: Readers::new(),
             commands: parts.commands,
@@ -145,6 +146,10 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             progress = true;
             // A lease is judged by a time that was read after the reads it answers had arrived.
             now = clock::now();
+        }
+        if let Some((number, outcome)) = self.machine.poll() {
+            self.handle_outcome(now, number, outcome);
+            progress = true;
         }
         self.replica.handle_tick(now);
         progress |= self.tell(now);
@@ -190,7 +195,8 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
     }
 
     /// Ends what is on its way; gives the fabric back, which still has the region.
-    pub(crate) fn finish(self) -> F {
+    pub(crate) fn finish(mut self) -> F {
+        self.machine.take_back();
         self.lanes.close();
         self.readers.close();
         self.fabric
@@ -337,7 +343,17 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 process::abort();
             }
             Event::Stuck { position } => warn!(%position, "the log cannot be applied any further"),
-            Event::Behind { node } => warn!(%node, "a follower fell below the ring and stays behind"),
+            Event::Behind { node } => info!(%node, "a follower fell below the ring: it needs a snapshot"),
+            Event::SaveSnapshot { number } => {
+                if let Some(outcome) = self.machine.save(&self.replica.areas().snapshot, number) {
+                    self.handle_outcome(now, number, outcome);
+                }
+            }
+            Event::LoadSnapshot { number, len } => {
+                if let Some(outcome) = self.machine.load(&self.replica.areas().snapshot, number, len) {
+                    self.handle_outcome(now, number, outcome);
+                }
+            }
             Event::Forgetful { node } => {
                 warn!(%node, "a member came back without its memory and is kept out: ringleader member readmit")
             }
@@ -360,12 +376,21 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         self.events.push(TimedEvent { at_ns: now.0, event });
     }
 
+    /// The application has saved its state, or loaded another's, or could not.
+    fn handle_outcome(&mut self, now: Instant, number: u32, outcome: Outcome) {
+        match outcome {
+            Outcome::Saved(saved) => self.replica.handle_saved(now, number, saved),
+            Outcome::Loaded(loaded) => self.replica.handle_loaded(now, number, loaded),
+        }
+    }
+
     fn apply(&mut self, now: Instant, apply_ns: u64) -> bool {
         for count in 0..APPLY {
             if count > 0 && count % APPLY_BETWEEN == 0 && clock::now().since(now) > apply_ns {
                 return true;
             }
-            if !self.replica.apply(|entry| self.machine.apply(entry)) {
+            let Some(machine) = self.machine.here() else { return count > 0 };
+            if !self.replica.apply(|entry| machine.apply(entry)) {
                 return count > 0;
             }
         }
@@ -413,6 +438,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         words.transfer_failures = self.transfer_failures;
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);
+        words.taking = TakingWords::of(status.taking);
         let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());
         for (node, follower) in followers {
             let Some(follower) = follower else { continue };
@@ -422,7 +448,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 matched_position: follower.matched.0,
                 applied_position: follower.applied.0,
                 counts: u64::from(follower.counts),
+                ..FollowerWords::new_zeroed()
             };
+            words.followers[node].set_catch_up(follower.catch_up);
         }
         self.shared.board.post(&words);
         self.status_is_old = false;

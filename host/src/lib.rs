@@ -112,6 +112,7 @@ mod seqlock;
 pub mod service;
 mod shared;
 mod signals;
+mod snapshots;
 mod status;
 mod stderr;
 mod sync;
@@ -134,7 +135,7 @@ pub use ringleader_core::event::{Event, GiveUp};
 pub use ringleader_core::proposer::{Confirm, Quorum};
 pub use ringleader_core::timing::Timing;
 pub use ringleader_core::types::{Index, Position, Term};
-pub use status::{Follower, FollowerState, Role, Status};
+pub use status::{CatchUp, Follower, FollowerState, Role, Status, Taking};
 
 // No program has a core in which bugs can be planted.
 const _: () = assert!(

@@ -170,6 +170,7 @@ struct Desk {
 impl Desk {
     fn open(setup: Setup) -> Result<Desk, String> {
         let file = OpenOptions::new()
+            .read(true)
             .write(true)
             .open(&setup.applied)
             .map_err(|error| format!("{}: {error}", setup.applied.display()))?;
@@ -180,6 +181,7 @@ impl Desk {
             options.transport = transport(setup.node, verbs)?;
         }
         options.ring_len = setup.ring_len;
+        options.snapshot_len = Some(setup.snapshot_len);
         options.timing = setup.profile.timing();
         options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
         options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };

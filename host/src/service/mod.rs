@@ -8,6 +8,7 @@ mod applied;
 pub mod control;
 mod lines;
 mod members;
+pub mod status;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,8 +33,9 @@ use crate::signals::Signals;
 use crate::stderr::Stderr;
 use crate::{Handle, Node, Outcome, Role, Status, SubmitError};
 use applied::{Keeper, Writer};
-use control::{Asked, Control, NodeStatus};
+use control::{Asked, Control};
 use lines::Lines;
+use status::NodeStatus;
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(500);
