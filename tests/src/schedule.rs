@@ -3,7 +3,7 @@
 //! Swarm testing (Groce et al., ISSTA 2012): each seed turns most kinds of faults off and some up, since runs with a
 //! little of everything never get deep into any one of them.
 
-use ringleader_core::layout::MIN_RING_LEN;
+use ringleader_core::layout::{AREA_ALIGN, MIN_RING_LEN};
 use ringleader_core::membership::Readmit;
 use ringleader_core::timing::Timing;
 
@@ -83,8 +83,7 @@ const LATER: [Fault; 4] =
 const MEMBERS: [Fault; 5] =
     [Fault::AddMember, Fault::PromoteMember, Fault::RemoveMember, Fault::RemoveLeader, Fault::ReadmitMember];
 
-/// Which nodes may die while others are far behind: there are no snapshots yet, and a group that hangs on one log alone may
-/// never get well.
+/// Which nodes may die while others are far behind: without snapshots a group that hangs on one log alone may never get well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Losses {
     /// None, while any other is behind.
@@ -123,6 +122,12 @@ pub struct Plan {
     pub ring_len: u64,
     /// Bytes of the largest snapshot; 0: there are none.
     pub snapshot_len: u64,
+    /// Bytes of an application's state.
+    pub state_len: u64,
+    /// An application takes so long to write its state, or to become another.
+    pub job_ns: (u64, u64),
+    /// And cannot.
+    pub job_fails_ppm: u32,
     /// Whether followers that are stopped count for a commit.
     pub stored_quorum: bool,
     /// Whether WRITEs are confirmed by READs.
@@ -200,7 +205,32 @@ impl Plan {
         }
         plan.draw_reads();
         plan.draw_readback();
+        plan.draw_snapshots();
         plan
+    }
+
+    /// What came with snapshots, likewise.
+    fn draw_snapshots(&mut self) {
+        let mut rng = Rng::new(self.seed ^ 0x5a9d_0000_0000_0000 ^ u64::from(self.nodes) << 32);
+        if rng.chance(250_000) {
+            return;
+        }
+        let len = rng.pick(&[100, 5_000, 60_000, 300_000]);
+        self.with_snapshots(len, rng.within((8, 40)));
+        let suspect = self.timing.suspect_after_ns;
+        self.job_ns = (0, rng.pick(&[0, suspect / 10, suspect, 4 * suspect]));
+        self.job_fails_ppm = rng.pick(&[0, 0, 100_000, 500_000]);
+        self.losses = rng.pick(&[self.losses, Losses::Any]);
+    }
+
+    /// A group with snapshots of states of that length, whose leaders hold their rings for so many times `suspect_after`.
+    pub fn with_snapshots(&mut self, state_len: u64, limit: u64) {
+        self.state_len = state_len;
+        self.snapshot_len = state_len.next_multiple_of(AREA_ALIGN);
+        self.timing.catchup_limit_ns = self.timing.suspect_after_ns * limit;
+        self.job_ns = (0, self.timing.suspect_after_ns / 4);
+        // One attempt fails, its pause goes by, and the next one works.
+        self.bound_ns += 4 * self.timing.catchup_limit_ns;
     }
 
     /// The plan of a seed whose members change, too.
@@ -274,6 +304,9 @@ impl Plan {
             timing,
             ring_len: MIN_RING_LEN,
             snapshot_len: 0,
+            state_len: 0,
+            job_ns: (0, 0),
+            job_fails_ppm: 0,
             stored_quorum: rng.chance(250_000),
             readback: false,
             weather: draw_weather(&mut rng, &timing, calm.clone()),
@@ -314,6 +347,9 @@ impl Plan {
             timing,
             ring_len: MIN_RING_LEN,
             snapshot_len: 0,
+            state_len: 0,
+            job_ns: (0, 0),
+            job_fails_ppm: 0,
             stored_quorum: false,
             readback: false,
             weather: calm.clone(),

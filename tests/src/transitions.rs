@@ -94,6 +94,7 @@ pub fn all() -> Vec<Transition> {
     }
     add::<mark::Walker>(&mut all);
     add::<mark::Member>(&mut all);
+    add::<mark::Snapshot>(&mut all);
     add::<mark::Applier>(&mut all);
     all
 }

@@ -115,7 +115,8 @@ impl Proposer {
         let low = self.lead.low;
         let mut at = self.peers[node].walk;
         let start = self.peers[node].start;
-        if start < on.base || start > self.lead.end.position || !start.0.is_multiple_of(entry::SLOT_ALIGN) {
+        let below = start < on.base && !planted::is(Bug::ServedBelowBase);
+        if below || start > self.lead.end.position || !start.0.is_multiple_of(entry::SLOT_ALIGN) {
             return self.leave_behind(on, node);
         }
         let mut budget = STEP_BYTES;

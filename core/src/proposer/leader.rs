@@ -9,6 +9,7 @@ use crate::mark::{self, mark};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
 use crate::planted::{self, Bug};
+use crate::proposer::catchup::Catchup;
 use crate::proposer::change::Audience;
 use crate::proposer::confirm::Confirm;
 use crate::proposer::flights::{Flight, What};
@@ -76,6 +77,8 @@ pub(crate) struct Leadership {
     pub(crate) told_since: Option<Instant>,
     /// And it was tried to hand over.
     pub(crate) handed_over: bool,
+    /// What is done for followers that need a snapshot.
+    pub(crate) catchup: Catchup,
     /// The lead is being handed over.
     pub(crate) transfer: Option<Transfer>,
     /// Beats posted up to then bind nobody any more: some behind them were *yielding*.
@@ -178,6 +181,7 @@ impl Proposer {
             self.write_leader_line(on, self.lead.term);
         }
         self.transfer_tick(on);
+        self.catch_up_tick(on);
         self.commit(on);
     }
 
@@ -447,6 +451,7 @@ impl Leadership {
             departing,
             told_since,
             handed_over,
+            catchup,
             transfer,
             binding_after,
             until,
@@ -460,6 +465,7 @@ impl Leadership {
         if let Some(transfer) = transfer {
             transfer.canonical(out);
         }
+        catchup.canonical(out);
         out.mark(*binding_after);
         out.moment(*elected_at);
         out.count(Space::own(Counter::Beat, me), *beat_counter);

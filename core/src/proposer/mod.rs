@@ -2,6 +2,7 @@
 //! writes only where one of them has granted it to.
 
 mod candidate;
+mod catchup;
 mod change;
 mod confirm;
 mod flights;
@@ -99,6 +100,8 @@ pub(crate) struct Work<'a, M> {
     pub(crate) applied: Position,
     /// Nothing below is served.
     pub(crate) base: Position,
+    /// The own application becomes that of a snapshot: until that is over this node does not stand.
+    pub(crate) is_loading: bool,
 }
 
 impl<M: Memory> Work<'_, M> {

@@ -10,7 +10,7 @@ use crate::mark;
 use crate::proposer::confirm::Confirms;
 use crate::proposer::flights::{Flight, Flights, What};
 use crate::proposer::outbound::Outbound;
-use crate::request::Answer;
+use crate::request::{About, Answer};
 use crate::types::{Incarnation, Instant, LogPoint, NodeId, Position, Term};
 
 /// What a leader does with a follower.
@@ -42,6 +42,7 @@ pub(crate) struct Peer {
     term: Term,
     last: (u64, u64),
     hash: u64,
+    about: About,
     pub(crate) asked: u64,
     pub(crate) asked_at: Instant,
     /// When its answer, or the acceptor's end of the log queue pair, was last seen to change.
@@ -80,6 +81,30 @@ pub(crate) struct Peer {
     pub(crate) binds: Option<Instant>,
     /// When the leader saw it break; a promise read after that decides.
     pub(crate) broken_at: Instant,
+    /// Its need for a snapshot, if it has one; and when it refused one last.
+    pub(crate) need: Need,
+    pub(crate) refused_at: Instant,
+}
+
+/// A follower's need for a snapshot, from when it was found to have it until it is in window.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Need {
+    /// None, or not looked at yet.
+    None,
+    /// Any that it may take: `commit` was committed when it was found. It has counted for nothing since.
+    Some { commit: Position, refusal: Refusal },
+    /// It has taken one, and asks for what comes behind it.
+    Met,
+}
+
+/// What a follower said to the snapshot that it was told of last.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Refusal {
+    None,
+    /// Older than what it may have been counted for: it waits for another.
+    TooOld,
+    /// It cannot take any.
+    Unable,
 }
 
 impl Peer {
@@ -91,6 +116,7 @@ impl Peer {
             term: Term(0),
             last: (0, 0),
             hash: 0,
+            about: About::default(),
             asked: 0,
             asked_at: Instant(0),
             heard_at: Instant(0),
@@ -114,6 +140,8 @@ impl Peer {
             beat_done: None,
             binds: None,
             broken_at: Instant(0),
+            need: Need::None,
+            refused_at: Instant(0),
         }
     }
 
@@ -121,6 +149,11 @@ impl Peer {
     pub(crate) fn turn(&mut self, state: FollowerState) {
         mark::follower(self.state, state);
         self.state = state;
+        // One that has taken a snapshot has still to get in window.
+        let on_its_way = matches!(state, FollowerState::Asking | FollowerState::Preparing | FollowerState::Broken);
+        if self.need != Need::Met || !on_its_way {
+            self.need = Need::None;
+        }
     }
 
     pub(crate) fn is_in_window(&self) -> bool {
@@ -151,6 +184,29 @@ impl Peer {
     /// Tells a follower to stand.
     pub(crate) fn ask_campaign(&mut self, now: Instant, sequence: u64, term: Term) {
         self.ask(now, sequence, request_kind::CAMPAIGN, term);
+    }
+
+    /// Asks for a snapshot at or above a position.
+    pub(crate) fn ask_save(&mut self, now: Instant, sequence: u64, term: Term, floor: Position) {
+        self.ask(now, sequence, request_kind::SAVE, term);
+        self.about.point.position = floor;
+    }
+
+    /// Tells it to take a snapshot.
+    pub(crate) fn ask_take(&mut self, now: Instant, sequence: u64, term: Term, about: About) {
+        self.ask(now, sequence, request_kind::TAKE, term);
+        self.last = (about.point.term.0, about.point.index.0);
+        self.about = about;
+    }
+
+    /// It is asked for a snapshot.
+    pub(crate) fn is_asking_save(&self) -> bool {
+        self.kind == request_kind::SAVE
+    }
+
+    /// The snapshot that it is told to take.
+    pub(crate) fn asking_take(&self) -> Option<&About> {
+        (self.kind == request_kind::TAKE).then_some(&self.about)
     }
 
     /// It was told to stand.
@@ -184,6 +240,7 @@ impl Peer {
         self.asked_at = now;
         self.last = (0, 0);
         self.hash = 0;
+        self.about = About::default();
     }
 
     pub(crate) fn handle_line(&mut self, now: Instant, line: AnswerLine) {
@@ -209,7 +266,7 @@ impl Peer {
     /// The request line, without the two ends' identities.
     pub(crate) fn request_line(&self) -> RequestLine {
         let (qp_state, qp_epoch, qp_numbers) = self.outbound.shown();
-        RequestLine {
+        let mut line = RequestLine {
             sequence: self.asked,
             term: self.term.0,
             last_term: self.last.0,
@@ -220,7 +277,9 @@ impl Peer {
             kind: self.kind,
             qp_state,
             ..RequestLine::default()
-        }
+        };
+        self.about.fill(&mut line);
+        line
     }
 
     /// Takes the flight of that number out, which is the oldest.
@@ -251,6 +310,7 @@ impl Peer {
             term,
             last,
             hash,
+            about,
             asked,
             asked_at,
             heard_at,
@@ -274,6 +334,8 @@ impl Peer {
             beat_done,
             binds,
             broken_at,
+            need,
+            refused_at,
         } = self;
         outbound.canonical(me, out);
         outbox.canonical(
@@ -281,7 +343,7 @@ impl Peer {
             |line, out: &mut C| request_line(line, me, node, out),
             out,
         );
-        out.plain((kind, term, last, hash, formed, life, state));
+        out.plain((kind, term, last, hash, about, formed, life, state));
         out.count(Space::own(Counter::Sequence, me), *asked);
         out.moment(*asked_at);
         out.moment(*heard_at);
@@ -296,8 +358,9 @@ impl Peer {
         out.count(Space::new(Counter::BeatLine, me, node), u64::from(*beat_version));
         if leads {
             confirms.canonical(out);
-            out.plain((walk, start, sent, matched, applied, beat_due, beaten));
+            out.plain((walk, start, sent, matched, applied, beat_due, beaten, need));
             out.moment_if_any(*holds_since);
+            out.moment(*refused_at);
             out.moment_if_any(*beat_done);
             out.moment_if_any(*binds);
         }

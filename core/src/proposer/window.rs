@@ -74,6 +74,9 @@ impl Proposer {
             None => on.applied,
         };
         let mut limit = Position(needed.0 + room);
+        if let Some(reach) = self.lead.catchup.reach(kind, ring_len) {
+            limit = limit.min(reach);
+        }
         if end > limit {
             return Err(Full);
         }

@@ -5,7 +5,19 @@
 use crate::crc;
 use crate::layout::snapshot::BYTES;
 use crate::mem::{Area, Memory};
-use crate::types::NodeId;
+use crate::planted::{self, Bug};
+use crate::types::{LogPoint, NodeId, Position};
+
+mod source;
+mod target;
+
+pub(crate) use source::{Ground as SourceGround, Source, Wish};
+pub(crate) use target::{Ground as TargetGround, Order, Taken, Target};
+
+/// Whether a snapshot of that point is as new as it has to be.
+pub(crate) fn reaches(point: &LogPoint, floor: Position) -> bool {
+    point.position >= floor || planted::is(Bug::SnapshotTakesBack)
+}
 
 /// What was written into the snapshot area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

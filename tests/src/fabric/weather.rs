@@ -225,6 +225,12 @@ counts! {
     clocks_within_bound,
     /// Clocks whose rates differ by more.
     clocks_beyond_bound,
+    /// Applications that were told to write their state.
+    snapshots_saved,
+    /// Applications that became another's.
+    snapshots_loaded,
+    /// Applications that could not.
+    snapshots_failed,
     /// Leads that were to be handed over.
     transfers,
     /// Clients that proposed an unknown payload again.
