@@ -4,6 +4,8 @@
 //! takes time of its end is left to another thread. What a node does not survive as a process ends them all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "verbs")]
+use std::sync::Weak;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,6 +16,8 @@ use tracing::{Span, error, warn};
 use crate::agent::{Agent, Turn};
 use crate::app::StateMachine;
 use crate::errors::{CloseError, OpenError};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{Choice, Device, VerbsError};
 use crate::fabric::{self, Bell, Fabric, Mapped};
 use crate::idle::{Idle, Idler};
 use crate::options::Options;
@@ -59,6 +63,9 @@ struct Inner {
     thread: Option<JoinHandle<()>>,
     places: Arc<Places>,
     pin: Option<usize>,
+    /// Devices that are open, and what they were chosen by.
+    #[cfg(feature = "verbs")]
+    devices: Mutex<Vec<(Choice, Weak<Device>)>>,
 }
 
 /// Which of its places are taken.
@@ -114,7 +121,14 @@ impl AgentThread {
             })
             .map_err(OpenError::Thread)?;
         let places = Arc::new(Places { taken: Mutex::new(0), count: groups });
-        Ok(AgentThread(Arc::new(Inner { commands: Some(commands), thread: Some(thread), places, pin })))
+        Ok(AgentThread(Arc::new(Inner {
+            commands: Some(commands),
+            thread: Some(thread),
+            places,
+            pin,
+            #[cfg(feature = "verbs")]
+            devices: Mutex::default(),
+        })))
     }
 
     /// Groups that it hosts.
@@ -153,6 +167,22 @@ impl AgentThread {
         }
         *taken |= 1 << at;
         Ok(Place { places: Arc::clone(places), at })
+    }
+
+    /// The device of that choice, which the groups on this thread share; opened for as many as there is room for when none of them
+    /// has it yet.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn device(&self, choice: &Choice, peers: usize) -> Result<Arc<Device>, VerbsError> {
+        let mut devices = self.0.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        devices.retain(|(_, device)| device.strong_count() > 0);
+        let open =
+            devices.iter().find(|(chosen, _)| chosen == choice).and_then(|(_, device)| device.upgrade());
+        if let Some(device) = open {
+            return Ok(device);
+        }
+        let device = Device::open(choice, self.room(), peers)?;
+        devices.push((choice.clone(), Arc::downgrade(&device)));
+        Ok(device)
     }
 
     pub(crate) fn host(&self, guest: Box<dyn Hosted>) {

@@ -335,8 +335,11 @@ fn open_verbs<S: StateMachine>(
         },
         timeouts: Timeouts::new(&options.timing),
     })?;
-    let peers = options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
-    let (fabric, areas) = VerbsFabric::create(
+    let peers: Vec<NodeId> =
+        options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
+    let device = agent.device(&verbs.choice, peers.len())?;
+    let (fabric, areas) = VerbsFabric::create_on(
+        &device,
         &verbs::Options {
             choice: verbs.choice.clone(),
             node: core.node,
