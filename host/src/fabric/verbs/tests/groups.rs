@@ -125,7 +125,7 @@ fn a_key_of_another_group_is_void() {
             id: 1,
             operation: Operation::Write,
             local: source.range(0, 64).expect("inside"),
-            address: target.address() + log::RING,
+            address: target.address(),
             key: target.remote_key(),
         };
         assert!(qp.post(&[request]).is_ok());
