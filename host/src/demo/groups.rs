@@ -55,8 +55,8 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Tally, Error> {
     };
     show.start(&place)?;
     show.form()?;
-    show.spread()?;
     show.load()?;
+    show.spread()?;
     show.stream()?;
     show.catch_up()?;
     show.close()?;
@@ -160,7 +160,8 @@ impl Show<'_> {
         })
     }
 
-    /// Has leads handed over until each node leads its share. Where an election comes in between, a group is led by another one.
+    /// Has leads handed over until each node leads its share. Where an election comes in between, a group is led by another one: a
+    /// process that had to wait for its processor loses all its leads at once.
     fn spread(&mut self) -> Result<(), Error> {
         for _ in 0..TRIES {
             let mut asked = false;
@@ -201,9 +202,7 @@ impl Show<'_> {
             let mut step =
                 Step { groups: count, commits: 0, loaded: 0, elapsed_ns: LOADED.as_nanos() as u64 };
             for _ in 0..TRIES {
-                self.wait_for("a leader in each group", |show| {
-                    show.groups[..usize::from(count)].iter().all(|group| group.leader().is_some())
-                })?;
+                self.spread()?;
                 step = self.load_once(step)?;
                 if step.loaded == count {
                     break;
