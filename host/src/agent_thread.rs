@@ -4,6 +4,9 @@
 //! takes time of its end is left to another thread. What a node does not survive as a process ends them all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "verbs")]
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,6 +17,8 @@ use tracing::{Span, error, warn};
 use crate::agent::{Agent, Turn};
 use crate::app::StateMachine;
 use crate::errors::{CloseError, OpenError};
+#[cfg(feature = "verbs")]
+use crate::fabric::verbs::{Choice, Device, VerbsError};
 use crate::fabric::{self, Bell, Fabric, Mapped};
 use crate::idle::{Idle, Idler};
 use crate::options::Options;
@@ -58,7 +63,11 @@ struct Inner {
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
     places: Arc<Places>,
+    rounds: Arc<AtomicU64>,
     pin: Option<usize>,
+    /// Devices that are open, and what they were chosen by.
+    #[cfg(feature = "verbs")]
+    devices: Mutex<Vec<(Choice, Weak<Device>)>>,
 }
 
 /// Which of its places are taken.
@@ -101,6 +110,8 @@ impl AgentThread {
         let AgentOptions { pin, idle, groups } = *options;
         pin.map_or(Ok(()), pin::check).map_err(OpenError::Thread)?;
         let (commands, receiver) = mpsc::channel();
+        let rounds = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&rounds);
         let thread = thread::Builder::new()
             .name(name)
             .spawn(move || {
@@ -109,12 +120,20 @@ impl AgentThread {
                 {
                     warn!(%error, "runs unpinned");
                 }
-                Runner { hosted: Vec::with_capacity(groups), commands: receiver, idler: Idler::new(idle) }
-                    .run();
+                let (hosted, idler) = (Vec::with_capacity(groups), Idler::new(idle));
+                Runner { hosted, commands: receiver, idler, rounds: counter }.run();
             })
             .map_err(OpenError::Thread)?;
         let places = Arc::new(Places { taken: Mutex::new(0), count: groups });
-        Ok(AgentThread(Arc::new(Inner { commands: Some(commands), thread: Some(thread), places, pin })))
+        Ok(AgentThread(Arc::new(Inner {
+            commands: Some(commands),
+            thread: Some(thread),
+            places,
+            rounds,
+            pin,
+            #[cfg(feature = "verbs")]
+            devices: Mutex::default(),
+        })))
     }
 
     /// Groups that it hosts.
@@ -125,6 +144,11 @@ impl AgentThread {
     /// Groups that it has room for.
     pub fn room(&self) -> usize {
         self.0.places.count
+    }
+
+    /// Rounds so far, in each of which every group had a turn. A node answers nobody for longer than a round takes.
+    pub fn rounds(&self) -> u64 {
+        self.0.rounds.load(Ordering::Relaxed)
     }
 
     /// Closes every node on it as [`Node::close`](crate::Node::close) does, and waits for that; how it went, that call then
@@ -153,6 +177,22 @@ impl AgentThread {
         }
         *taken |= 1 << at;
         Ok(Place { places: Arc::clone(places), at })
+    }
+
+    /// The device of that choice, which the groups on this thread share; opened for as many as there is room for when none of them
+    /// has it yet.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn device(&self, choice: &Choice, peers: usize) -> Result<Arc<Device>, VerbsError> {
+        let mut devices = self.0.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        devices.retain(|(_, device)| device.strong_count() > 0);
+        let open =
+            devices.iter().find(|(chosen, _)| chosen == choice).and_then(|(_, device)| device.upgrade());
+        if let Some(device) = open {
+            return Ok(device);
+        }
+        let device = Device::open(choice, self.room(), peers)?;
+        devices.push((choice.clone(), Arc::downgrade(&device)));
+        Ok(device)
     }
 
     pub(crate) fn host(&self, guest: Box<dyn Hosted>) {
@@ -293,6 +333,7 @@ struct Runner {
     hosted: Vec<Box<dyn Hosted>>,
     commands: Receiver<Command>,
     idler: Idler,
+    rounds: Arc<AtomicU64>,
 }
 
 impl Runner {
@@ -333,6 +374,8 @@ impl Runner {
             // Each node holds a handle: those that are hosted are being closed, and want their turn for that.
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
         }
+        // Nobody else writes it.
+        self.rounds.store(self.rounds.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let count = self.hosted.len();
         let apply_ns = (APPLY_NS / count.max(1) as u64).max(APPLY_LEAST_NS);
         let (mut progress, mut may_all_sleep) = (false, true);

@@ -247,6 +247,12 @@ impl Node {
         &self.agent
     }
 
+    /// Begins what [`Node::close`] waits for.
+    pub(crate) fn ask_to_close(&self) {
+        // Fails when it has ended already.
+        let _ = self.commands.send(Command::Close);
+    }
+
     /// Ends the agent and waits for it; drops the application; removes the region unless `keep_region` is set.
     ///
     /// Proposals on their way end [`crate::Outcome::Unknown`], those that the agent had not taken yet
@@ -261,8 +267,7 @@ impl Node {
 
     fn end(&mut self) -> Result<(), CloseError> {
         let Some(ended) = self.ended.take() else { return Ok(()) };
-        // Fails when the agent has ended already.
-        let _ = self.commands.send(Command::Close);
+        self.ask_to_close();
         // Nothing is told when dropping what the node was made of panics, too.
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         ended.recv().unwrap_or(Err(CloseError::Panicked))
@@ -343,8 +348,11 @@ fn open_verbs<S: StateMachine>(
         },
         timeouts: Timeouts::new(&options.timing),
     })?;
-    let peers = options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
-    let (fabric, areas) = VerbsFabric::create(
+    let peers: Vec<NodeId> =
+        options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
+    let device = agent.device(&verbs.choice, peers.len())?;
+    let (fabric, areas) = VerbsFabric::create_on(
+        &device,
         &verbs::Options {
             choice: verbs.choice.clone(),
             node: core.node,

@@ -47,7 +47,7 @@ lab() {
     case $1 in
         # Ten minutes on two processors; more, when others need them, is no failure.
         short)
-            LAB_SECONDS=1800 boot unit links wire demo service without bench
+            LAB_SECONDS=1800 boot unit links wire demo groups service without bench
             lab icount
             ;;
         long)

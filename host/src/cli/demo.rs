@@ -1,15 +1,20 @@
 //! `ringleader demo`: options to a plan, a progress bar, and the result on the standard output.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 
 use super::wrong;
-use crate::demo::{self, Carrier, Error, Fault, Feed, Plan, Profile, Stage, Summary, Whom, plan::parse_len};
+use crate::MAX_GROUPS;
+use crate::demo::{self, Carrier, Error, Fault, Feed, Plan, Profile, Stage, Whom, plan::parse_len};
 
+/// Bytes of a node's rings together, unless they are given.
+const RING_LEN: u64 = 64 << 20;
 /// Exit status after a signal to end.
 const INTERRUPTED: u8 = 130;
 
@@ -31,6 +36,8 @@ Examples:
           the leader is stopped, another takes over, and the first is woken at the end
   ringleader demo --ring 1M --entries 100000 --pause follower
           a follower sleeps until what it missed is in no ring any more: nobody waits for it
+  ringleader demo --groups 16
+          16 groups on one agent thread a node: commits a second of 1, 2, 4, 8, 16 of them, and a third falls over
   ringleader demo --kill none --json | jq .commit_ns
           only the latency, for a program
 
@@ -53,6 +60,10 @@ pub(crate) struct Args {
     /// How many nodes, 3 to 15
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u64,
+    /// How many groups, 1 to 64: each node has a member of each, all on one agent thread, and the leaders are spread over the
+    /// nodes. Each group replicates all entries
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    groups: u64,
     /// Replicate this file, an entry a line; its newline is part of the entry, which may have an eighth of the ring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["entries", "size"])]
     input: Option<PathBuf>,
@@ -77,9 +88,9 @@ pub(crate) struct Args {
     /// Leave each node's region there too, for `ringleader log`
     #[arg(long)]
     keep_regions: bool,
-    /// Bytes of each node's ring: a power of two, 512K to 16G
-    #[arg(long, value_name = "BYTES", default_value = "64M")]
-    ring: String,
+    /// Bytes of each node's ring, in each group: a power of two, 512K to 16G [default: 64M, shared by the groups]
+    #[arg(long, value_name = "BYTES")]
+    ring: Option<String>,
     /// Durations for one shared machine, for a software NIC, or for NICs and pinned processors; the last is not for a
     /// shared machine, where nodes that only wait for their turn would be taken for dead [default: local; with `--fabric
     /// verbs` soft-roce]
@@ -94,7 +105,8 @@ pub(crate) struct Args {
     /// What a node's agent does when there is nothing to do: spin, or spin, yield, and sleep
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     idle: IdleArg,
-    /// Proposals measured for the commit latency, one at a time; 0 measures nothing
+    /// Proposals measured for the commit latency, one at a time; 0 measures nothing. Several groups are not measured like that,
+    /// but loaded for a second each time, with one proposal on its way in each of 1, 2, 4, … groups
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     samples: usize,
     /// Bytes of each of them
@@ -163,7 +175,11 @@ impl Args {
             },
             // More than a byte holds are more than a group has; the plan says so.
             nodes: u8::try_from(self.nodes).unwrap_or(u8::MAX),
-            ring_len: parse_len(&self.ring).map_err(|error| format!("--ring: {error}"))?,
+            groups: u8::try_from(self.groups).unwrap_or(u8::MAX),
+            ring_len: match &self.ring {
+                Some(ring) => parse_len(ring).map_err(|error| format!("--ring: {error}"))?,
+                None => RING_LEN / self.groups.clamp(1, MAX_GROUPS as u64).next_power_of_two(),
+            },
             profile: match self.timing.unwrap_or(default_timing) {
                 TimingArg::Local => Profile::Local,
                 TimingArg::SoftRoce => Profile::SoftRoce,
@@ -205,17 +221,40 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         Ok(plan) => plan,
         Err(error) => return wrong(error),
     };
+    if plan.groups > 1 {
+        let tally = watched(|watch| demo::groups::run(&plan, watch));
+        end(tally, args.json, |tally| (tally.exit_status(), &tally.dir))
+    } else {
+        let summary = watched(|watch| demo::run(&plan, watch));
+        end(summary, args.json, |summary| (summary.exit_status(), &summary.dir))
+    }
+}
+
+/// Runs a demo with a progress bar.
+fn watched<T>(run: impl FnOnce(&mut dyn FnMut(Stage)) -> T) -> T {
     let bar = Bar::new();
-    let result = demo::run(&plan, &mut |stage| bar.show(stage));
+    let result = run(&mut |stage| bar.show(stage));
     bar.finish();
+    result
+}
+
+/// Prints what a demo came to, or what was wrong with it.
+fn end<T: Serialize + fmt::Display>(
+    result: Result<T, Error>,
+    json: bool,
+    look: impl Fn(&T) -> (u8, &Path),
+) -> ExitCode {
     match result {
-        Ok(summary) => match print(&summary, args.json) {
-            // Whoever closed the standard output does not want to read it.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                wrong(format_args!("standard output: {error}; the files are in {}", summary.dir.display()))
+        Ok(summary) => {
+            let (status, dir) = look(&summary);
+            match print(&summary, json) {
+                // Whoever closed the standard output does not want to read it.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    wrong(format_args!("standard output: {error}; the files are in {}", dir.display()))
+                }
+                _ => ExitCode::from(status),
             }
-            _ => ExitCode::from(summary.exit_status()),
-        },
+        }
         Err(Error::BadInput(error)) => wrong(error),
         Err(Error::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
@@ -225,7 +264,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
-fn print(summary: &Summary, json: bool) -> io::Result<()> {
+fn print(summary: &(impl Serialize + fmt::Display), json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         serde_json::to_writer(&mut out, summary)?;

@@ -1,7 +1,10 @@
-//! One node of a demo: a process that opens a replica and does what the demo tells it over the socket it was born with.
+//! One node of a demo: a process that opens a replica, or one of each of several groups on one agent thread, and does what the
+//! demo tells it over the socket it was born with.
 //!
-//! One thread (the desk) talks to the demo and to the agent. It waits for the demo's bytes in `poll`, with a timeout
+//! One thread (with a desk a group) talks to the demo and to the agent. It waits for the demo's bytes in `poll`, with a timeout
 //! short enough for outcomes and events, and never spins: the agents need the processors.
+
+mod load;
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -22,16 +25,21 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::keeper::{Counters, Writer, keeper};
 use super::wire::{
-    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State, VerbsSetup,
+    Commits, Frame, GroupSetup, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
+    VerbsSetup,
 };
 use super::{now_ns, proposal};
 #[cfg(feature = "verbs")]
 use crate::exchange::{GroupName, Key};
-use crate::{Confirm, Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport};
+use crate::{
+    AgentOptions, AgentThread, Confirm, Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport,
+};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(200);
 const NAP_IDLE: Duration = Duration::from_millis(2);
+/// How long a lead may take to be handed over.
+const TRANSFER: Duration = Duration::from_secs(2);
 /// A node tells how far it is at most this often.
 const STATE_EVERY: Duration = Duration::from_millis(5);
 
@@ -66,24 +74,24 @@ pub fn run(parent: u32) -> ExitCode {
 
 fn serve(line: &mut Line) -> io::Result<ExitCode> {
     let setup = loop {
-        if let Some(Frame::Message(Order::Open(setup))) = line.inbox.take::<Order>()? {
+        if let Some((_, Frame::Message(Order::Open(setup)))) = line.inbox.take::<Order>()? {
             break setup;
         }
         if !line.inbox.receive(&mut line.socket)? {
             return Ok(ExitCode::FAILURE);
         }
     };
-    match Desk::open(setup) {
+    match Office::open(&setup) {
         Err(message) => {
             line.say(&Report::Refused { message })?;
             Ok(ExitCode::from(2))
         }
-        Ok(mut desk) => {
+        Ok(mut office) => {
             line.say(&Report::Opened)?;
-            while !desk.closing {
-                desk.round(line)?;
+            while !office.closing {
+                office.round(line)?;
             }
-            desk.close(line)
+            office.close(line)
         }
     }
 }
@@ -128,11 +136,11 @@ struct Stream {
 
 /// A node on an RDMA device, whose peers are on this machine.
 #[cfg(feature = "verbs")]
-fn transport(node: u8, setup: VerbsSetup) -> Result<Transport, String> {
+fn transport(node: u8, setup: &VerbsSetup, ports: &[u16]) -> Result<Transport, String> {
     use std::net::{Ipv4Addr, SocketAddr};
 
     let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let port_of = |id: usize| id.checked_sub(1).and_then(|place| setup.ports.get(place)).copied();
+    let port_of = |id: usize| id.checked_sub(1).and_then(|place| ports.get(place)).copied();
     let others = |id: usize| port_of(id).filter(|_| id != usize::from(node));
     Ok(Transport::Verbs(Box::new(crate::VerbsOptions {
         choice: crate::fabric::verbs::Choice { device: setup.device.clone(), ..Default::default() },
@@ -144,8 +152,69 @@ fn transport(node: u8, setup: VerbsSetup) -> Result<Transport, String> {
 }
 
 #[cfg(not(feature = "verbs"))]
-fn transport(_: u8, _: VerbsSetup) -> Result<Transport, String> {
+fn transport(_: u8, _: &VerbsSetup, _: &[u16]) -> Result<Transport, String> {
     Err("this program was built without RDMA".to_owned())
+}
+
+/// The desks of all groups.
+struct Office {
+    desks: Vec<Desk>,
+    closing: bool,
+}
+
+impl Office {
+    fn open(setup: &Setup) -> Result<Office, String> {
+        let mut options = AgentOptions::default();
+        options.idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
+        options.groups = setup.groups.len();
+        let agent = AgentThread::start(&options).map_err(|error| error.to_string())?;
+        let desks: Result<Vec<Desk>, String> =
+            setup.groups.iter().map(|group| Desk::open(&agent, setup, group)).collect();
+        Ok(Office { desks: desks?, closing: false })
+    }
+
+    /// Everything once: orders, proposals, outcomes, events; then what is to be said goes out in one piece.
+    fn round(&mut self, line: &mut Line) -> io::Result<()> {
+        let waiting = self.desks.iter().any(Desk::waits);
+        line.wait(if waiting { NAP_BUSY } else { NAP_IDLE })?;
+        while let Some((group, frame)) = line.inbox.take::<Order>()? {
+            line.outbox.of(group);
+            let Some(desk) = self.desks.get_mut(usize::from(group)) else { continue };
+            match frame {
+                Frame::Batch(batch) => {
+                    let stream = &mut desk.stream;
+                    let expected = stream.next + stream.waiting.len() as u64;
+                    if batch.stream == stream.id && !stream.over && batch.first == expected {
+                        stream.waiting.extend(batch.map(<[u8]>::to_vec));
+                    }
+                }
+                Frame::Message(Order::Close) => self.closing = true,
+                Frame::Message(Order::Load { groups, from_ns, until_ns, size }) => {
+                    let count = usize::from(groups).min(self.desks.len());
+                    let report = load::run(&mut self.desks[..count], from_ns..until_ns, size);
+                    line.outbox.push(&report);
+                }
+                Frame::Message(order) => desk.obey(order, &mut line.outbox, &mut line.socket)?,
+            }
+        }
+        for (group, desk) in self.desks.iter_mut().enumerate() {
+            line.outbox.of(group as u8);
+            desk.propose();
+            desk.take_events(&mut line.outbox);
+            desk.take_outcomes(&mut line.outbox);
+            desk.tell_state(&mut line.outbox);
+        }
+        line.outbox.send(&mut line.socket)
+    }
+
+    fn close(self, line: &mut Line) -> io::Result<ExitCode> {
+        for (group, desk) in self.desks.into_iter().enumerate() {
+            line.outbox.of(group as u8);
+            desk.close(line)?;
+        }
+        line.socket.shutdown(Shutdown::Write)?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 struct Desk {
@@ -163,35 +232,34 @@ struct Desk {
     told: State,
     told_at: Instant,
     told_broken: bool,
-    closing: bool,
     payload: Vec<u8>,
 }
 
 impl Desk {
-    fn open(setup: Setup) -> Result<Desk, String> {
+    fn open(agent: &AgentThread, setup: &Setup, group: &GroupSetup) -> Result<Desk, String> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .open(&setup.applied)
-            .map_err(|error| format!("{}: {error}", setup.applied.display()))?;
+            .open(&group.applied)
+            .map_err(|error| format!("{}: {error}", group.applied.display()))?;
         let (keeper, writer, counters) =
-            keeper(setup.client, file).map_err(|error| format!("writing thread: {error}"))?;
-        let mut options = Options::new(setup.regions, setup.node, (1..=setup.nodes).collect::<Vec<u8>>());
-        if let Some(verbs) = setup.verbs {
-            options.transport = transport(setup.node, verbs)?;
+            keeper(group.client, file).map_err(|error| format!("writing thread: {error}"))?;
+        let members: Vec<u8> = (1..=setup.nodes).collect();
+        let mut options = Options::new(group.regions.clone(), setup.node, members);
+        if let Some(verbs) = &setup.verbs {
+            options.transport = transport(setup.node, verbs, &group.ports)?;
         }
         options.ring_len = setup.ring_len;
         options.snapshot_len = Some(setup.snapshot_len);
         options.timing = setup.profile.timing();
         options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
         options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
-        options.idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
         options.keep_region = setup.keep_region;
-        let node = Node::open(options, keeper).map_err(|error| error.to_string())?;
+        let node = Node::open_on(agent, options, keeper).map_err(|error| error.to_string())?;
         Ok(Desk {
             handle: node.handle(),
             node,
-            client: setup.client,
+            client: group.client,
             counters,
             writer: Some(writer),
             stream: Stream { over: true, told: true, ..Stream::default() },
@@ -201,37 +269,25 @@ impl Desk {
             told: State::default(),
             told_at: Instant::now(),
             told_broken: false,
-            closing: false,
             payload: Vec::new(),
         })
     }
 
-    /// Everything once: orders, proposals, outcomes, events; then what is to be said goes out in one piece.
-    fn round(&mut self, line: &mut Line) -> io::Result<()> {
-        let waiting = !self.outstanding.is_empty() || !self.stream.waiting.is_empty();
-        line.wait(if waiting { NAP_BUSY } else { NAP_IDLE })?;
-        while let Some(frame) = line.inbox.take::<Order>()? {
-            match frame {
-                Frame::Batch(batch) => {
-                    let stream = &mut self.stream;
-                    let expected = stream.next + stream.waiting.len() as u64;
-                    if batch.stream == stream.id && !stream.over && batch.first == expected {
-                        stream.waiting.extend(batch.map(<[u8]>::to_vec));
-                    }
-                }
-                Frame::Message(order) => self.obey(order, &mut line.outbox, &mut line.socket)?,
-            }
-        }
-        self.propose();
-        self.take_events(&mut line.outbox);
-        self.take_outcomes(&mut line.outbox);
-        self.tell_state(&mut line.outbox);
-        line.outbox.send(&mut line.socket)
+    /// Whether it has proposals on their way.
+    fn waits(&self) -> bool {
+        !self.outstanding.is_empty() || !self.stream.waiting.is_empty()
     }
 
     fn obey(&mut self, order: Order, outbox: &mut Outbox, socket: &mut UnixStream) -> io::Result<()> {
         match order {
-            Order::Open(_) => {}
+            // They are for all groups, and obeyed already.
+            Order::Open(_) | Order::Close | Order::Load { .. } => {}
+            Order::Transfer { to } => {
+                if let Err(error) = self.node.transfer(to, TRANSFER) {
+                    // Whoever asked sees who leads.
+                    tracing::info!(to, %error, "not handed over");
+                }
+            }
             Order::Form { timeout_ms } => {
                 outbox.push(&match self.node.form(Duration::from_millis(timeout_ms)) {
                     Ok(()) => Report::Formed,
@@ -250,7 +306,6 @@ impl Desk {
                 }
                 self.stream = Stream { id: stream, next: first, ..Stream::default() };
             }
-            Order::Close => self.closing = true,
         }
         Ok(())
     }
@@ -387,6 +442,7 @@ impl Desk {
             applied: read(&self.counters.applied),
             repeated: read(&self.counters.repeated),
             early: read(&self.counters.early),
+            strange: read(&self.counters.strange),
             backlog: read(&self.counters.collected).saturating_sub(written),
             leads: if status.role == crate::Role::Leader { status.term } else { 0 },
         }
@@ -412,7 +468,7 @@ impl Desk {
         }
     }
 
-    fn close(mut self, line: &mut Line) -> io::Result<ExitCode> {
+    fn close(mut self, line: &mut Line) -> io::Result<()> {
         let mut state = self.state();
         drop(self.handle);
         let closed = self.node.close().map_err(|error| error.to_string());
@@ -422,9 +478,7 @@ impl Desk {
         for message in [closed, written].into_iter().filter_map(Result::err) {
             line.say(&Report::Broken { message })?;
         }
-        line.say(&Report::Closed(state))?;
-        line.socket.shutdown(Shutdown::Write)?;
-        Ok(ExitCode::SUCCESS)
+        line.say(&Report::Closed(state))
     }
 }
 

@@ -65,8 +65,8 @@ pub struct Member {
 /// Something that happened.
 #[derive(Debug)]
 pub enum Notice {
-    /// A node said something.
-    Said(u8, Report),
+    /// A node said something of a group.
+    Said(u8, u8, Report),
     /// A node's process is gone; its fate says how.
     Gone(u8),
     /// The user wants the demo to end.
@@ -262,8 +262,8 @@ impl Member {
             // A connection that is reset has no more to say.
             let open = self.inbox.receive(&mut self.socket).unwrap_or(false);
             while let Some(frame) = self.inbox.take::<Report>()? {
-                if let Frame::Message(report) = frame {
-                    notices.push(Notice::Said(self.id, report));
+                if let (group, Frame::Message(report)) = frame {
+                    notices.push(Notice::Said(self.id, group, report));
                 }
             }
             if !all || !open || notices.len() == before {

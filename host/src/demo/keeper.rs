@@ -28,6 +28,8 @@ pub struct Counters {
     pub repeated: AtomicU64,
     /// Dropped: one before them is missing.
     pub early: AtomicU64,
+    /// Dropped: another client's.
+    pub strange: AtomicU64,
     /// Bytes applied.
     pub collected: AtomicU64,
     /// Bytes written.
@@ -70,7 +72,13 @@ pub fn keeper(client: u64, file: File) -> std::io::Result<(Keeper, Writer, Arc<C
 
 impl StateMachine for Keeper {
     fn apply(&mut self, entry: Entry<'_>) {
-        let Some(proposal) = proposal::decode(self.client, entry.payload) else { return };
+        let Some(proposal) = proposal::decode(self.client, entry.payload) else {
+            // Else it is of a measurement.
+            if proposal::client_of(entry.payload).is_some() {
+                self.counters.strange.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        };
         // Every node sees the same entries in the same order, so every node drops the same ones.
         if proposal.number <= self.last {
             self.counters.repeated.fetch_add(1, Ordering::Relaxed);
@@ -184,6 +192,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(path.path()).expect("reads"), "one two three ");
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         assert_eq!((read(&counters.applied), read(&counters.repeated), read(&counters.early)), (3, 2, 1));
+        assert_eq!(read(&counters.strange), 1);
         assert_eq!((read(&counters.collected), read(&counters.written)), (14, 14));
     }
 

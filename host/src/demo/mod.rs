@@ -3,7 +3,7 @@
 //! `plan` is checked first, `source` has the entries, `place` the directories. `run` is the story, told to the nodes of
 //! `cluster` over `wire`; each of them is a `child` with a `keeper` as its state machine. The `client` keeps every entry
 //! single (its head says why; `proposal` is what it writes before each). `history` collects what happened, `verify`
-//! compares the files, `summary` and `picture` tell.
+//! compares the files, `summary` and `picture` tell. With many groups the story is that of `groups`, and `tally` tells.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub mod child;
 pub mod client;
 pub mod cluster;
+pub mod groups;
 pub mod history;
 pub mod keeper;
 pub mod picture;
@@ -21,6 +22,7 @@ pub mod proposal;
 pub mod run;
 pub mod source;
 pub mod summary;
+pub mod tally;
 pub mod verify;
 pub mod wire;
 

@@ -24,6 +24,7 @@ const REGIONS_PREFIX: &str = "ringleader-demo-";
 pub struct Place {
     dir: PathBuf,
     regions: PathBuf,
+    groups: u8,
     /// Held as long as the demo lives.
     _lock: File,
     /// Whether the regions are in memory.
@@ -54,8 +55,11 @@ impl Place {
                 dir
             }
         };
-        for node in 1..=plan.nodes {
-            make(applied_in(&dir, node), 0o666, survey.bytes, &mut made).map_err(of_dir)?;
+        for (node, group) in
+            (1..=plan.nodes).flat_map(|node| (0..plan.groups).map(move |group| (node, group)))
+        {
+            let applied = applied_in(&dir, plan.groups, group, node);
+            make(applied, 0o666, survey.bytes, &mut made).map_err(of_dir)?;
         }
         let in_memory = choose_memory(plan, &dir)?;
         let (regions, lock) =
@@ -70,7 +74,7 @@ impl Place {
                 )?;
             }
         }
-        Ok(Place { dir, regions, _lock: lock, in_memory, made })
+        Ok(Place { dir, regions, groups: plan.groups, _lock: lock, in_memory, made })
     }
 
     /// Where the applied payloads are.
@@ -83,14 +87,24 @@ impl Place {
         &self.regions
     }
 
-    /// The applied payloads of a node.
+    /// Where the regions of a group are.
+    pub fn regions_of(&self, group: u8) -> PathBuf {
+        if self.groups == 1 { self.regions.clone() } else { self.regions.join(format!("group-{group}")) }
+    }
+
+    /// The applied payloads of a node, where there is one group.
     pub fn applied(&self, node: u8) -> PathBuf {
-        applied_in(&self.dir, node)
+        self.applied_of(0, node)
+    }
+
+    /// The applied payloads of a group on a node.
+    pub fn applied_of(&self, group: u8, node: u8) -> PathBuf {
+        applied_in(&self.dir, self.groups, group, node)
     }
 
     /// Removes the applied payloads of a node that died: they are cut off anywhere.
     pub fn discard(&self, node: u8) -> io::Result<()> {
-        fs::remove_file(self.applied(node))
+        (0..self.groups).try_for_each(|group| fs::remove_file(self.applied_of(group, node)))
     }
 
     /// Gives back the space reserved for what a node that stayed behind has not applied, and names its file as it is:
@@ -155,8 +169,12 @@ impl Drop for Undo {
     }
 }
 
-fn applied_in(dir: &Path, node: u8) -> PathBuf {
-    dir.join(format!("node-{node}.applied"))
+fn applied_in(dir: &Path, groups: u8, group: u8, node: u8) -> PathBuf {
+    if groups == 1 {
+        dir.join(format!("node-{node}.applied"))
+    } else {
+        dir.join(format!("group-{group}.node-{node}.applied"))
+    }
 }
 
 fn region_in(dir: &Path, node: u8) -> PathBuf {
@@ -215,29 +233,39 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
 /// Whether there is room for the regions in shared memory. An error when there is none anywhere.
 fn choose_memory(plan: &Plan, dir: &Path) -> Result<bool, BadInput> {
     let nodes = u64::from(plan.nodes);
-    let (regions_len, staging_len) = (nodes * plan.region_len(), nodes * log::len(plan.ring_len));
+    let members = nodes * u64::from(plan.groups);
+    let (regions_len, staging_len) = (members * plan.region_len(), members * log::len(plan.ring_len));
     let shared = Path::new(SHARED_MEMORY);
     sweep(shared);
     let in_memory = free(shared).is_some_and(|free| free >= regions_len);
     let memory_len = staging_len + if in_memory { regions_len } else { 0 };
     if let Some(available) = memory::available().filter(|available| *available < memory_len) {
         return Err(BadInput(format!(
-            "--ring {}: {nodes} nodes need {} MiB of memory, and {} MiB are free",
+            "--ring {}: {} need {} MiB of memory, and {} MiB are free",
             plan.ring_len,
+            who(plan),
             memory_len >> 20,
             available >> 20
         )));
     }
     if !in_memory && let Some(free) = free(dir).filter(|free| *free < regions_len) {
         return Err(BadInput(format!(
-            "--ring {}: the regions of {nodes} nodes have {} MiB; {SHARED_MEMORY} has less, and {} has {} MiB",
+            "--ring {}: the regions of {} have {} MiB; {SHARED_MEMORY} has less, and {} has {} MiB",
             plan.ring_len,
+            who(plan),
             regions_len >> 20,
             dir.display(),
             free >> 20
         )));
     }
     Ok(in_memory)
+}
+
+fn who(plan: &Plan) -> String {
+    match plan.groups {
+        1 => format!("{} nodes", plan.nodes),
+        groups => format!("{} nodes with {groups} groups each", plan.nodes),
+    }
 }
 
 /// Makes the directory of the regions and locks it.

@@ -7,6 +7,7 @@ use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MIN_RING_LEN, control, l
 use ringleader_core::types::MAX_NODES;
 
 use super::proposal;
+use crate::MAX_GROUPS;
 pub use crate::len::parse_len;
 pub use crate::profile::Profile;
 
@@ -104,6 +105,8 @@ pub struct Plan {
     pub carrier: Carrier,
     /// Nodes, 3..=15.
     pub nodes: u8,
+    /// Groups, 1..=64: each node has a member of each.
+    pub groups: u8,
     /// Bytes of each ring, a power of two.
     pub ring_len: u64,
     /// Durations.
@@ -158,6 +161,17 @@ impl Plan {
         if self.nodes < 3 || usize::from(self.nodes) > MAX_NODES {
             return bad(format!("--nodes: a group has 3 to {MAX_NODES} nodes"));
         }
+        if self.groups == 0 || usize::from(self.groups) > MAX_GROUPS {
+            return bad(format!("--groups: an agent thread hosts 1 to {MAX_GROUPS} groups"));
+        }
+        if self.groups > 1 {
+            if self.keep_regions {
+                return bad("--keep-regions: only with one group".to_owned());
+            }
+            if matches!(self.fault, Fault::Pause(_)) {
+                return bad("--pause: only with one group".to_owned());
+            }
+        }
         if self.carrier != Carrier::SharedMemory {
             if !cfg!(feature = "verbs") {
                 return bad("--fabric verbs: this program was built without it".to_owned());
@@ -205,6 +219,7 @@ mod tests {
         Plan {
             carrier: Carrier::SharedMemory,
             nodes: 3,
+            groups: 1,
             ring_len: 64 << 20,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
@@ -222,7 +237,11 @@ mod tests {
     #[test]
     fn what_is_refused() {
         assert!(plan().check().is_ok());
-        let wrong: [fn(&mut Plan); 8] = [
+        let wrong: [fn(&mut Plan); 12] = [
+            |plan| plan.groups = 0,
+            |plan| plan.groups = 65,
+            |plan| (plan.groups, plan.keep_regions) = (2, true),
+            |plan| (plan.groups, plan.fault) = (2, Fault::Pause(Whom::Leader)),
             |plan| plan.nodes = 2,
             |plan| plan.nodes = 16,
             |plan| plan.ring_len = 3 << 20,

@@ -13,18 +13,18 @@ use super::plan::{BadInput, Carrier, Fault, Plan, Whom};
 use super::source::{Source, Survey, survey};
 use super::summary::{Led, Story, Summary};
 use super::verify::compare;
-use super::wire::{Happening, Measured, Order, Report, Setup, State, VerbsSetup};
+use super::wire::{GroupSetup, Happening, Measured, Order, Report, Setup, State, VerbsSetup};
 use super::{now_ns, picture, random};
 use crate::exchange::Key;
 
 /// Nothing may stand still for longer than this.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Who was stopped is woken early when nothing goes forward without it for so long.
 const SLEEP_LIMIT: Duration = Duration::from_secs(5);
 /// A stream that ended is begun anew after this, when its node still leads.
-const BACK_OFF: Duration = Duration::from_millis(5);
+pub(super) const BACK_OFF: Duration = Duration::from_millis(5);
 /// Nodes that have applied more than this and not written it to their files hold the feed: memory is not endless.
-const MAX_BACKLOG: u64 = 64 << 20;
+pub(super) const MAX_BACKLOG: u64 = 64 << 20;
 
 /// Why there is no summary.
 #[derive(Debug)]
@@ -120,6 +120,46 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Summary, Error> 
     Ok(summary)
 }
 
+/// What each node is to open. Ports are free now; whoever takes one before its node does is named by that node.
+pub(super) fn setups(plan: &Plan, place: &Place) -> Result<Vec<Setup>, Error> {
+    let bad = |text: String| Error::BadInput(BadInput(text));
+    let key_file = place.regions().join("group.key");
+    let has_ports = plan.carrier != Carrier::SharedMemory;
+    if has_ports {
+        Key::make(&key_file).map_err(|error| bad(error.to_string()))?;
+    }
+    let count = if has_ports { usize::from(plan.groups) * usize::from(plan.nodes) } else { 0 };
+    let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let listeners: io::Result<Vec<TcpListener>> = (0..count).map(listen).collect();
+    let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
+    let ports: Vec<u16> = ports.map_err(|error| bad(format!("no port for the nodes: {error}")))?;
+    let clients: Vec<u64> = (0..plan.groups).map(|_| random()).collect();
+    let setup = |node| Setup {
+        verbs: has_ports.then(|| VerbsSetup {
+            key_file: key_file.clone(),
+            device: plan.carrier.device(node).map(str::to_owned),
+        }),
+        node,
+        nodes: plan.nodes,
+        ring_len: plan.ring_len,
+        snapshot_len: plan.snapshot_len(),
+        profile: plan.profile,
+        stored: plan.quorum == crate::Quorum::Stored,
+        readback: plan.confirm == crate::Confirm::Readback,
+        busy: plan.idle == crate::Idle::Busy,
+        keep_region: plan.keep_regions,
+        groups: (0..plan.groups)
+            .map(|group| GroupSetup {
+                regions: place.regions_of(group),
+                ports: ports.chunks(usize::from(plan.nodes)).nth(usize::from(group)).unwrap_or(&[]).to_vec(),
+                applied: place.applied_of(group, node),
+                client: clients[usize::from(group)],
+            })
+            .collect(),
+    };
+    Ok((1..=plan.nodes).map(setup).collect())
+}
+
 /// What is known of a node.
 #[derive(Clone, Debug, Default)]
 struct NodeView {
@@ -170,45 +210,11 @@ struct Show<'a> {
 impl Show<'_> {
     fn start(&mut self, place: &Place) -> Result<(), Error> {
         (self.watch)(Stage::Starting);
-        let client = random();
-        let verbs = self.verbs(place)?;
-        for node in 1..=self.plan.nodes {
-            self.cluster.member(node).order(&Order::Open(Setup {
-                regions: place.regions().to_owned(),
-                verbs: verbs.clone().map(|verbs| VerbsSetup {
-                    device: self.plan.carrier.device(node).map(str::to_owned),
-                    ..verbs
-                }),
-                node,
-                nodes: self.plan.nodes,
-                ring_len: self.plan.ring_len,
-                snapshot_len: self.plan.snapshot_len(),
-                profile: self.plan.profile,
-                stored: self.plan.quorum == crate::Quorum::Stored,
-                readback: self.plan.confirm == crate::Confirm::Readback,
-                busy: self.plan.idle == crate::Idle::Busy,
-                keep_region: self.plan.keep_regions,
-                applied: place.applied(node),
-                client,
-            }));
+        let setups = setups(self.plan, place)?;
+        for (node, setup) in (1..=self.plan.nodes).zip(setups) {
+            self.cluster.member(node).order(&Order::Open(setup));
         }
         self.wait_for("the nodes to open", |show| show.nodes[1..].iter().all(|node| node.opened))
-    }
-
-    /// What nodes on RDMA devices need to find each other. The ports are free now; whoever takes one before its node does is
-    /// named by that node.
-    fn verbs(&self, place: &Place) -> Result<Option<VerbsSetup>, Error> {
-        if self.plan.carrier == Carrier::SharedMemory {
-            return Ok(None);
-        }
-        let bad = |text: String| Error::BadInput(BadInput(text));
-        let key_file = place.regions().join("group.key");
-        Key::make(&key_file).map_err(|error| bad(error.to_string()))?;
-        let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listeners: io::Result<Vec<TcpListener>> = (0..self.plan.nodes).map(listen).collect();
-        let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
-        let ports = ports.map_err(|error| bad(format!("no port for the nodes: {error}")))?;
-        Ok(Some(VerbsSetup { ports, key_file, device: None }))
     }
 
     fn form(&mut self) -> Result<(), Error> {
@@ -591,7 +597,7 @@ impl Show<'_> {
             match notice {
                 Notice::Interrupted => return Err(Error::Interrupted),
                 Notice::Gone(node) => self.handle_gone(node),
-                Notice::Said(node, report) => self.handle_report(node, report)?,
+                Notice::Said(node, _, report) => self.handle_report(node, report)?,
             }
         }
         Ok(())
@@ -617,6 +623,8 @@ impl Show<'_> {
             Report::Refused { message } => return Err(BadInput(format!("node {id}: {message}")).into()),
             Report::Formed => node.formed = true,
             Report::NotFormed { message } => return Err(Error::Failed(format!("node {id}: {message}"))),
+            // Only several groups are loaded.
+            Report::Loaded { .. } => {}
             Report::Measured(measured) => node.measured = Some(Ok(measured)),
             Report::NotMeasured { message } => node.measured = Some(Err(message)),
             Report::Commits(commits) => {

@@ -151,6 +151,7 @@ mod tests {
         Plan {
             carrier: crate::demo::Carrier::SharedMemory,
             nodes: 3,
+            groups: 1,
             ring_len: 512 << 10,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,

@@ -18,6 +18,7 @@ use tracing::{debug, error, info};
 
 use super::card::RemoteRange;
 use super::cq::{CompletionQueue, Done, POLL, status_of};
+use super::device::{Device, WorkId};
 use super::ends::{ControlState, DOWN, LogState, Peer};
 use super::error::VerbsError;
 use super::inbound::FenceBy;
@@ -64,6 +65,7 @@ pub struct Options {
 /// A request that was posted and not handed to the device yet.
 #[derive(Clone, Copy, Debug)]
 struct Held {
+    /// The core's, until it is remembered as posted; then its [`WorkId`].
     id: u64,
     operation: Operation,
     local: Place,
@@ -125,16 +127,25 @@ pub struct VerbsFabric {
 }
 
 impl VerbsFabric {
-    /// Opens the device, gets memory and registers it, and starts the thread beside.
+    /// Opens the device for this node alone, gets memory and registers it, and starts the thread beside.
     pub fn create(
+        options: &Options,
+        rendezvous: impl Rendezvous,
+    ) -> Result<(VerbsFabric, Areas), VerbsError> {
+        let device = Device::open(&options.choice, 1, options.peers.len())?;
+        VerbsFabric::create_on(&device, options, rendezvous)
+    }
+
+    /// The same on a device that is open, and may have other groups. All of them live on one thread.
+    pub fn create_on(
+        device: &Arc<Device>,
         options: &Options,
         rendezvous: impl Rendezvous,
     ) -> Result<(VerbsFabric, Areas), VerbsError> {
         let timeout = timeout_of(options.suspect_after_ns);
         let count = options.peers.len() as u64;
         let lens = (options.ring_len, options.snapshot_len);
-        let (parts, areas) =
-            Parts::new(&options.choice, lens, count, timeout, options.fence_by, options.wakes)?;
+        let (parts, areas) = Parts::new(device, lens, count, timeout, options.fence_by, options.wakes)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
         let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
@@ -187,7 +198,7 @@ impl VerbsFabric {
 
     /// Where a plane's requests of one peer go, if its end is up; else how they end.
     #[inline]
-    fn post_request(&mut self, id: RequestId, request: Held, end: End) {
+    fn post_request(&mut self, id: RequestId, mut request: Held, end: End) {
         let slot = usize::from(id.peer.0 & 15);
         let Some(peer) = self.peers[slot].as_mut().filter(|_| !self.dead) else {
             return self.completions.push(id, Status::Unreachable, 0);
@@ -209,7 +220,9 @@ impl VerbsFabric {
             posted.push(request.id, Some(DOWN));
             return self.take_ended(slot, end);
         }
-        posted.push(request.id, None);
+        let number = posted.push(request.id, None);
+        let place = &self.parts.place;
+        request.id = WorkId { place: place.at, life: place.life, end, peer: slot as u8, number }.pack();
         if !self.held.is_empty() && self.held_for != (slot, end) || self.held.is_full() {
             self.ring();
         }
@@ -388,7 +401,7 @@ impl VerbsFabric {
         }
     }
 
-    /// Takes completions of one queue; how many.
+    /// Takes completions of one queue; how many. Those of other groups are kept for them.
     #[inline]
     fn poll(&mut self, end: End) -> usize {
         let VerbsFabric { parts, peers, completions, strays, .. } = self;
@@ -396,13 +409,32 @@ impl VerbsFabric {
             End::Log => &parts.log_cq,
             End::Control => &parts.control_cq,
         };
-        match cq.poll(|done| land(peers, completions, strays, end, done)) {
+        let (place, life) = (parts.place.at, parts.place.life);
+        let taken = cq.poll(|done| {
+            let id = WorkId::unpack(done.id);
+            if id.place == place {
+                land(peers, completions, strays, life, id, done);
+            } else {
+                parts.device.keep(id.place, done);
+            }
+        });
+        match taken {
             Ok(count) => count,
             Err(_) => {
                 self.handle_dead();
                 0
             }
         }
+    }
+
+    /// Takes what other groups found.
+    #[cold]
+    fn take_kept(&mut self) {
+        let VerbsFabric { parts, peers, completions, strays, .. } = self;
+        let life = parts.place.life;
+        parts.device.take_kept(parts.place.at, |done| {
+            land(peers, completions, strays, life, WorkId::unpack(done.id), done);
+        });
     }
 }
 
@@ -412,19 +444,21 @@ fn land(
     peers: &mut [Option<Peer>; 16],
     completions: &mut Completions,
     strays: &mut u64,
-    end: End,
+    life: u32,
+    work: WorkId,
     done: Done,
 ) {
-    let id = RequestId::unpack(done.id);
-    let peer = id.and_then(|id| peers[usize::from(id.peer.0 & 15)].as_mut());
-    let (Some(id), Some(peer)) = (id, peer) else {
+    let peer = peers[usize::from(work.peer & 15)].as_mut().filter(|_| work.life == life);
+    let Some(peer) = peer else {
         *strays += 1;
         return;
     };
-    if !peer.posted(end).land(done.id) {
+    let end = work.end;
+    let Some(word) = peer.posted(end).land(work.number) else {
         *strays += 1;
         return;
-    }
+    };
+    let id = RequestId::unpack(word).expect("only packed ids are posted");
     let status = status_of(done.code);
     if status != Status::Success {
         debug!(node = id.peer.0, class = ?id.class, epoch = id.epoch.0, code = done.code, ?status, "completion");
@@ -467,6 +501,9 @@ impl Fabric for VerbsFabric {
     fn reap(&mut self, out: &mut [Completion]) -> usize {
         if !self.reports.is_empty() {
             self.handle_reports();
+        }
+        if self.parts.device.has_kept(self.parts.place.at) {
+            self.take_kept();
         }
         if self.poll(End::Log) < POLL {
             self.poll(End::Control);

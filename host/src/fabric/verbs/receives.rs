@@ -1,5 +1,6 @@
 //! Receives that wake: a WRITE with immediate data takes one, and its completion makes a descriptor readable. They carry no
-//! bytes. One stock (a shared receive queue) for each protection domain, filled up again as it is used.
+//! bytes. One stock (a shared receive queue) for each protection domain, filled up again as it is used. Groups on one device have
+//! a descriptor in common, and stocks and a completion queue of their own.
 
 #![expect(unsafe_code, reason = "calls libibverbs")]
 
@@ -136,10 +137,13 @@ pub(super) struct Receives {
 const STOCK: u32 = 4096;
 
 impl Receives {
-    pub(super) fn new(control: &Arc<Domain>, log: &Arc<Domain>) -> Result<Receives, VerbsError> {
-        let context = control.context();
-        let channel = Channel::new(context)?;
-        let cq = CompletionQueue::telling(context, 2 * STOCK, &channel)?;
+    pub(super) fn new(
+        channel: &Arc<Channel>,
+        control: &Arc<Domain>,
+        log: &Arc<Domain>,
+    ) -> Result<Receives, VerbsError> {
+        let channel = Arc::clone(channel);
+        let cq = CompletionQueue::telling(control.context(), 2 * STOCK, &channel)?;
         Ok(Receives { channel, cq, control: Stock::new(control, 0, STOCK)?, log: Stock::new(log, 1, STOCK)? })
     }
 
