@@ -578,7 +578,11 @@ impl Acceptor {
     /// Arming is apart from granting: a vote counts at once, and write permission follows when both ends are up.
     fn grant_when_armed(&mut self) {
         let holder = self.promise.node();
-        if self.grant_due && !self.closed && holder != self.me.node && self.inbound[holder].can_grant(self.promised_to) {
+        if self.grant_due
+            && !self.closed
+            && holder != self.me.node
+            && self.inbound[holder].can_grant(self.promised_to)
+        {
             // The former writer was fenced before the promise was given.
             assert!(self.inbound.iter().all(|inbound| !inbound.may_write()), "one writer at the most");
             self.inbound[holder].grant();

@@ -77,7 +77,6 @@ impl Catchup {
             _ => None,
         }
     }
-
 }
 
 impl Proposer {
@@ -118,7 +117,8 @@ impl Proposer {
         }
         self.note_needs(on);
         let wanted = self.lead.audience.nodes().any(|node| self.is_target(on, node));
-        let met = self.lead.audience.nodes().any(|node| self.peers[node].need == Need::Met && self.runs(on, node));
+        let met =
+            self.lead.audience.nodes().any(|node| self.peers[node].need == Need::Met && self.runs(on, node));
         let under_way = !matches!(self.lead.catchup.stage, Stage::Resting { .. });
         if !wanted && under_way {
             mark(Mark::Deserted);
@@ -147,7 +147,9 @@ impl Proposer {
                 self.ask_next(on);
             }
             Stage::Resting { .. } => {}
-            Stage::Saving { source, boot, since, floor } => self.follow_source(on, source, boot, since, floor),
+            Stage::Saving { source, boot, since, floor } => {
+                self.follow_source(on, source, boot, since, floor)
+            }
             Stage::Taking { about } => self.follow_targets(on, about),
         }
     }
@@ -276,13 +278,8 @@ impl Proposer {
                 }
                 mark(Mark::Offered);
                 self.hold(point.position);
-                let about = About {
-                    source,
-                    source_boot: boot,
-                    number: answer.number,
-                    point,
-                    commit: Position(0),
-                };
+                let about =
+                    About { source, source_boot: boot, number: answer.number, point, commit: Position(0) };
                 self.lead.catchup.stage = Stage::Taking { about };
                 self.follow_targets(on, about);
             }

@@ -146,7 +146,8 @@ impl Peer {
         mark::follower(self.state, state);
         self.state = state;
         // One that has taken a snapshot has still to get in window.
-        let on_its_way = matches!(state, FollowerState::Asking | FollowerState::Preparing | FollowerState::Broken);
+        let on_its_way =
+            matches!(state, FollowerState::Asking | FollowerState::Preparing | FollowerState::Broken);
         if self.need != Need::Met || !on_its_way {
             self.need = Need::None;
         }

@@ -4,11 +4,11 @@
 //! One area serves both ways: what this node saves for others, and what it takes from one of them.
 
 use super::{Replica, Role};
+use crate::acceptor::Surroundings;
 use crate::event::Event;
 use crate::layout::{RequestLine, request_kind, verdict};
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
-use crate::acceptor::Surroundings;
 use crate::request::{About, Answer};
 use crate::snapshot::{Order, Saved, SourceGround, TargetGround, Wish};
 use crate::types::{Boot, Instant, NodeId, Position, Promise, Term};
@@ -130,8 +130,7 @@ impl<M: Memory> Replica<M> {
             roster: self.acceptor.roster(),
             is_taking: self.target.uses_area(),
         };
-        let (Some(wish), Some((answer, event))) =
-            (self.source.wish().copied(), self.source.answer(&ground))
+        let (Some(wish), Some((answer, event))) = (self.source.wish().copied(), self.source.answer(&ground))
         else {
             return;
         };

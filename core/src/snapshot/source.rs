@@ -18,8 +18,16 @@ use crate::types::{Boot, LogPoint, MAX_NODES, NodeId, Position, Promise};
 enum State {
     Nothing,
     /// The application was told to write.
-    Saving { point: LogPoint, config_crc: u32, removed: [u64; MAX_NODES], group: u128 },
-    Saved { point: LogPoint, len: u64 },
+    Saving {
+        point: LogPoint,
+        config_crc: u32,
+        removed: [u64; MAX_NODES],
+        group: u128,
+    },
+    Saved {
+        point: LogPoint,
+        len: u64,
+    },
 }
 
 /// What a leader asks for.
@@ -87,7 +95,10 @@ impl Source {
             State::Saved { point, len } if reaches(&point, wish.floor) => {
                 let number = u64::from(self.number);
                 let granted = verdict::GRANTED;
-                return Some((Answer { verdict: granted, anchor: point, number, len, ..Answer::default() }, None));
+                return Some((
+                    Answer { verdict: granted, anchor: point, number, len, ..Answer::default() },
+                    None,
+                ));
             }
             State::Saving { .. } => return say(verdict::WORKING),
             _ => {}

@@ -19,7 +19,9 @@ use crate::request::{About, Answer};
 use crate::snapshot::{Taking, reaches};
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Chain, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
+use crate::types::{
+    Boot, Chain, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term,
+};
 use crate::verb::{Class, Completion, NUMBER_MASK, RequestId, Status, Verb};
 
 /// A position above this is none that a log ever gets to.

@@ -3,6 +3,7 @@
 //! One file each. They share the words of `story`; after the story all faults stop, and the group must get well.
 
 mod back_in_office;
+mod catching;
 mod change_before_no_op;
 mod fence_beat_vote;
 mod follower_reads;
@@ -58,6 +59,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },
     Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
+    Directed { name: "catching", run: catching::run },
 ];
 
 /// The one of that name.

@@ -99,7 +99,8 @@ impl Configurations {
             ));
         }
         // Whatever lies below the anchor is known, however the anchor got there.
-        let last = self.all.iter().rev().find(|index| **index <= seen.anchor.index).copied().unwrap_or_default();
+        let last =
+            self.all.iter().rev().find(|index| **index <= seen.anchor.index).copied().unwrap_or_default();
         if seen.formed && configuration.index < last {
             return Err(Violation::new(
                 9,

@@ -246,15 +246,11 @@ impl Watch {
     }
 
     /// A node's application has become what a snapshot says.
-    pub fn loaded(
-        &mut self,
-        node: NodeId,
-        state: &Application,
-        members: &[Member],
-    ) -> Result<(), Violation> {
+    pub fn loaded(&mut self, node: NodeId, state: &Application, members: &[Member]) -> Result<(), Violation> {
         let member = member(members, node);
         let point = self.points.loaded(member, state, &self.history)?;
         self.prefixes.loaded(member, point);
+        self.matched.loaded(node);
         self.base.loaded(member)
     }
 
