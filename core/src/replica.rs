@@ -480,10 +480,10 @@ impl<M: Memory> Replica<M> {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        let applied = self.applied.position;
+        // An application that is writing its state, or becoming another, answers nothing.
+        let applied = (!self.is_application_away()).then_some(self.applied.position);
         let event = self.events.pop().or_else(|| self.proposer.poll_commit());
-        let away = self.is_application_away();
-        event.or_else(|| if away { None } else { self.proposer.reads_mut().poll(applied) })
+        event.or_else(|| self.proposer.reads_mut().poll(applied))
     }
 
     /// The next verb. To be asked for after the events: the application hears of a commit before the beat that spreads it is

@@ -43,6 +43,7 @@ const FOLLOWER: &[(FollowerState, FollowerState, &str)] = &[
     (Broken, Down, "disconnected, or the leadership ended"),
     (LetGo, Asking, "closed and drained"),
     (LetGo, Down, "disconnected, or the leadership ended"),
+    (Behind, Asking, "it has taken a snapshot"),
     (Behind, Down, "the leadership ended"),
 ];
 

@@ -134,6 +134,9 @@ impl Source {
 
     /// The snapshot is none any more: before any of its bytes changes.
     pub(crate) fn discard<M: Memory>(&mut self, area: &Area<M>) {
+        if self.state == State::Nothing {
+            return;
+        }
         for word in 0..SnapshotLine::WORDS as u64 {
             area.store(snapshot::HEADER + word * 8, 0);
         }

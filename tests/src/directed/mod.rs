@@ -3,6 +3,7 @@
 //! One file each. They share the words of `story`; after the story all faults stop, and the group must get well.
 
 mod back_in_office;
+mod catching;
 mod change_before_no_op;
 mod completed_early;
 mod fence_beat_vote;
@@ -60,6 +61,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "handed_over", run: handed_over::run },
     Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
     Directed { name: "completed_early", run: completed_early::run },
+    Directed { name: "catching", run: catching::run },
 ];
 
 /// The one of that name.

@@ -250,6 +250,7 @@ impl Watch {
         let member = member(members, node);
         let point = self.points.loaded(member, state, &self.history)?;
         self.prefixes.loaded(member, point);
+        self.matched.loaded(node);
         self.base.loaded(member)
     }
 
