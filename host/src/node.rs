@@ -47,6 +47,7 @@ use crate::{clock, lane, memory, pin};
 #[derive(Debug)]
 pub struct Node {
     options: Options,
+    incarnation: u64,
     /// The id of the group that it forms if it is told to: always the same, however often it is told.
     group: u128,
     shared: Arc<Shared>,
@@ -107,7 +108,15 @@ impl Node {
             Transport::Verbs(verbs) => open_verbs(outfit, &options, verbs)?,
         };
         let group = u128::from(high) << 64 | u128::from(low);
-        Ok(Node { options, group, shared, commands, events: Mutex::new(consumer), thread: Some(thread) })
+        Ok(Node {
+            options,
+            incarnation,
+            group,
+            shared,
+            commands,
+            events: Mutex::new(consumer),
+            thread: Some(thread),
+        })
     }
 
     /// Forms the group of all members: on one node, once. Waits until this node is in it; the others follow.
@@ -218,6 +227,11 @@ impl Node {
         let command = Command::MeasureReads { samples, reply };
         self.commands.send(command).map_err(|_| MeasureError::Closed)?;
         answer.recv().map_err(|_| MeasureError::Closed)?
+    }
+
+    /// The life of this node's memory, as [`crate::members::Member::incarnation`] names it in hexadecimal digits.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     /// What it was opened with.

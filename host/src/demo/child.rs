@@ -18,16 +18,14 @@ use std::time::{Duration, Instant};
 use ringleader_core::event::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::keeper::{Counters, Writer, keeper};
 use super::wire::{
-    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State, VerbsSetup,
+    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
 };
 use super::{now_ns, proposal};
-#[cfg(feature = "verbs")]
-use crate::exchange::{GroupName, Key};
-use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport};
+use crate::processes::die_with_parent;
+use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(200);
@@ -37,17 +35,20 @@ const STATE_EVERY: Duration = Duration::from_millis(5);
 
 /// Runs a node for the demo with process id `parent`, until it is told to end or the demo is gone.
 pub fn run(parent: u32) -> ExitCode {
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
-        return ExitCode::FAILURE;
-    }
-    // The parent may have died before the line above: then nobody will ever send the signal.
-    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().unsigned_abs()) != Some(parent) {
-        // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
-        if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket) {
-            eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+    match die_with_parent(parent) {
+        Err(error) => {
+            eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
+            return ExitCode::FAILURE;
         }
-        return ExitCode::from(2);
+        Ok(true) => {}
+        Ok(false) => {
+            // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
+            if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
+            {
+                eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+            }
+            return ExitCode::from(2);
+        }
     }
     let socket = match io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => UnixStream::from(socket),
@@ -126,28 +127,6 @@ struct Stream {
     told: bool,
 }
 
-/// A node on an RDMA device, whose peers are on this machine.
-#[cfg(feature = "verbs")]
-fn transport(node: u8, setup: VerbsSetup) -> Result<Transport, String> {
-    use std::net::{Ipv4Addr, SocketAddr};
-
-    let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let port_of = |id: usize| id.checked_sub(1).and_then(|place| setup.ports.get(place)).copied();
-    let others = |id: usize| port_of(id).filter(|_| id != usize::from(node));
-    Ok(Transport::Verbs(Box::new(crate::VerbsOptions {
-        choice: crate::fabric::verbs::Choice { device: setup.device.clone(), ..Default::default() },
-        listen: address(port_of(usize::from(node)).ok_or("the demo named no port")?),
-        addresses: std::array::from_fn(|id| others(id).map(|port| address(port).to_string())),
-        key: Key::read(&setup.key_file).map_err(|error| error.to_string())?,
-        group: GroupName::new("demo").expect("a name"),
-    })))
-}
-
-#[cfg(not(feature = "verbs"))]
-fn transport(_: u8, _: VerbsSetup) -> Result<Transport, String> {
-    Err("this program was built without RDMA".to_owned())
-}
-
 struct Desk {
     node: Node,
     handle: Handle,
@@ -177,7 +156,7 @@ impl Desk {
             keeper(setup.client, file).map_err(|error| format!("writing thread: {error}"))?;
         let mut options = Options::new(setup.regions, setup.node, (1..=setup.nodes).collect::<Vec<u8>>());
         if let Some(verbs) = setup.verbs {
-            options.transport = transport(setup.node, verbs)?;
+            options.transport = verbs.transport(setup.node, "demo")?;
         }
         options.ring_len = setup.ring_len;
         options.timing = setup.profile.timing();

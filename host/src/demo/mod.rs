@@ -5,10 +5,6 @@
 //! single (its head says why; `proposal` is what it writes before each). `history` collects what happened, `verify`
 //! compares the files, `summary` and `picture` tell.
 
-use std::hash::{BuildHasher, RandomState};
-
-use rustix::time::{ClockId, clock_gettime};
-
 pub mod child;
 pub mod client;
 pub mod cluster;
@@ -30,11 +26,5 @@ pub use summary::Summary;
 
 /// Now, by the clock of the agents' events.
 fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}
-
-/// A number that nobody else has: the standard library seeds its hashers from the system's randomness.
-fn random() -> u64 {
-    RandomState::new().hash_one(now_ns())
+    crate::clock::now().0
 }

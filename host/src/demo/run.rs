@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
@@ -13,9 +12,10 @@ use super::plan::{BadInput, Carrier, Fault, Plan, Whom};
 use super::source::{Source, Survey, survey};
 use super::summary::{Led, Story, Summary};
 use super::verify::compare;
-use super::wire::{Happening, Measured, Order, Report, Setup, State, VerbsSetup};
-use super::{now_ns, picture, random};
-use crate::exchange::Key;
+use super::wire::{Happening, Measured, Order, Report, Setup, State};
+use super::{now_ns, picture};
+use crate::neighbours::Neighbours;
+use crate::random::random;
 
 /// Nothing may stand still for longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -171,14 +171,11 @@ impl Show<'_> {
     fn start(&mut self, place: &Place) -> Result<(), Error> {
         (self.watch)(Stage::Starting);
         let client = random();
-        let verbs = self.verbs(place)?;
+        let neighbours = self.neighbours(place)?;
         for node in 1..=self.plan.nodes {
             self.cluster.member(node).order(&Order::Open(Setup {
                 regions: place.regions().to_owned(),
-                verbs: verbs.clone().map(|verbs| VerbsSetup {
-                    device: self.plan.carrier.device(node).map(str::to_owned),
-                    ..verbs
-                }),
+                verbs: neighbours.as_ref().map(|neighbours| neighbours.on(self.plan.carrier.device(node))),
                 node,
                 nodes: self.plan.nodes,
                 ring_len: self.plan.ring_len,
@@ -193,20 +190,13 @@ impl Show<'_> {
         self.wait_for("the nodes to open", |show| show.nodes[1..].iter().all(|node| node.opened))
     }
 
-    /// What nodes on RDMA devices need to find each other. The ports are free now; whoever takes one before its node does is
-    /// named by that node.
-    fn verbs(&self, place: &Place) -> Result<Option<VerbsSetup>, Error> {
+    /// What nodes on RDMA devices need to find each other.
+    fn neighbours(&self, place: &Place) -> Result<Option<Neighbours>, Error> {
         if self.plan.carrier == Carrier::SharedMemory {
             return Ok(None);
         }
-        let bad = |text: String| Error::BadInput(BadInput(text));
-        let key_file = place.regions().join("group.key");
-        Key::make(&key_file).map_err(|error| bad(error.to_string()))?;
-        let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listeners: io::Result<Vec<TcpListener>> = (0..self.plan.nodes).map(listen).collect();
-        let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
-        let ports = ports.map_err(|error| bad(format!("no port for the nodes: {error}")))?;
-        Ok(Some(VerbsSetup { ports, key_file, device: None }))
+        let neighbours = Neighbours::arrange(self.plan.nodes, place.regions());
+        neighbours.map(Some).map_err(|text| Error::BadInput(BadInput(text)))
     }
 
     fn form(&mut self) -> Result<(), Error> {
@@ -373,7 +363,7 @@ impl Show<'_> {
     fn wake(&mut self) -> Result<(), Error> {
         let Some(strike) = self.strike else { return Ok(()) };
         let member = self.cluster.member(strike.node);
-        if member.fate == Fate::Stopped {
+        if *member.fate() == Fate::Stopped {
             let at_ns = member.wake()?;
             self.history.add(at_ns, strike.node, Mark::Woken);
         }
@@ -412,7 +402,7 @@ impl Show<'_> {
         let acknowledged = self.client.acknowledged();
         for node in 1..=self.plan.nodes {
             let is_behind = self.nodes[usize::from(node)].behind;
-            match self.cluster.member(node).fate.clone() {
+            match self.cluster.member(node).fate().clone() {
                 Fate::Killed => place.discard(node)?,
                 Fate::Shot => {
                     shot.push(node);
@@ -530,7 +520,7 @@ impl Show<'_> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self) {
             if let Some(dead) = self.cluster.members().iter().find(|member| !member.lives()) {
-                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate);
+                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate());
                 return Err(Error::Failed(self.failure.clone().unwrap_or_else(fate)));
             }
             if Instant::now() > deadline {
@@ -597,7 +587,7 @@ impl Show<'_> {
 
     fn handle_gone(&mut self, node: u8) {
         self.lose(node);
-        match self.cluster.member(node).fate.clone() {
+        match self.cluster.member(node).fate().clone() {
             Fate::Shot => self.history.add(now_ns(), node, Mark::Dead),
             Fate::Died(how) => {
                 self.history.add(now_ns(), node, Mark::Dead);

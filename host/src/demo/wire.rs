@@ -10,17 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Profile;
-
-/// What a node on an RDMA device needs beside.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct VerbsSetup {
-    /// Where the nodes find each other: ports of this machine, in their order.
-    pub ports: Vec<u16>,
-    /// The file of the group's key.
-    pub key_file: PathBuf,
-    /// The device; the first that is active when not given.
-    pub device: Option<String>,
-}
+use crate::neighbours::Neighbours;
 
 /// What a node is to open.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,7 +18,7 @@ pub struct Setup {
     /// Directory of the regions.
     pub regions: PathBuf,
     /// `None` on shared memory.
-    pub verbs: Option<VerbsSetup>,
+    pub verbs: Option<Neighbours>,
     /// The node.
     pub node: u8,
     /// Nodes in the group: 1..=`nodes`.
