@@ -21,7 +21,7 @@ impl Book {
     /// A leader says who is in the group.
     pub fn handle_members(&mut self, members: &Members) {
         let place = |members: &Members| (members.term, members.index);
-        if place(members) > place(&self.newest) {
+        if place(members) >= place(&self.newest) {
             self.newest = members.clone();
         }
         if members.index == members.committed_index && place(members) >= place(&self.committed) {

@@ -221,9 +221,7 @@ impl Connection<'_> {
             }
             Question::Transfer { to, timeout_ms } => {
                 let done = served.with(|node| node.transfer(to, within(timeout_ms)));
-                done.map_or_else(closed, |done| {
-                    done.map_or_else(transfer_refused, |()| Answer::Done)
-                })
+                done.map_or_else(closed, |done| done.map_or_else(transfer_refused, |()| Answer::Done))
             }
             Question::Form { timeout_ms } => match served.with(|node| node.form(within(timeout_ms))) {
                 Some(Ok(())) => Answer::Done,

@@ -25,7 +25,7 @@ use crate::plan::{Options, Round};
 use crate::record::{Look, Moments, Record};
 use crate::totals::{Counts, Happened};
 use crate::watch::Watch;
-use crate::wire::{Answer, How, NodeStatus, Question, Setup, ask};
+use crate::wire::{Answer, How, Line, NodeStatus, Question, Setup, ask};
 
 /// Between two looks at what is to be done.
 const TICK: Duration = Duration::from_millis(4);
@@ -416,29 +416,33 @@ impl Stage<'_> {
         for (at, _) in &mut self.starts {
             *at = Instant::now();
         }
-        let deadline = Instant::now() + self.patience();
+        let begun = Instant::now();
         loop {
             self.tick()?;
             if self.is_well() {
                 return Ok(());
             }
-            self.bring_together()?;
-            if Instant::now() > deadline {
+            // Whatever was asked for before has come about by then, or never will.
+            self.bring_together(self.jobs.is_empty() && begun.elapsed() > self.lately() * 6)?;
+            if begun.elapsed() > self.patience() {
                 return Err(self.stuck("the group does not get well"));
             }
             thread::sleep(TICK);
         }
     }
 
-    /// Starts members that have no process, and ends processes that are no members.
-    fn bring_together(&mut self) -> Result<(), Stop> {
+    /// Starts members that have no process, and ends processes that are no members, when it is known who is.
+    fn bring_together(&mut self, is_known: bool) -> Result<(), Stop> {
+        let members = self.watch.members(self.lately());
+        let members = members.as_ref().unwrap_or(self.book.committed());
+        let ids: BTreeSet<u8> = members.members.iter().map(|member| member.node).collect();
         for node in 1..=self.round.members {
-            let is_member = self.book.may_be_member(node);
             let is_removed = self.watch.status(node, self.lately()).is_some_and(|status| status.removed);
-            if is_member && !self.group.lives(node) && !self.starts.iter().any(|(_, other)| *other == node) {
+            let lives = self.group.lives(node);
+            if ids.contains(&node) && !lives && !self.starts.iter().any(|(_, due)| *due == node) {
                 self.come_back(node, Duration::ZERO);
             }
-            if self.group.lives(node) && (is_removed || (!is_member && self.jobs.is_empty())) {
+            if lives && (is_removed || (is_known && !ids.contains(&node))) {
                 self.say(format_args!("node {node} is no member, and ends"));
                 self.group.kill(node)?;
                 self.watch.forget(node);
@@ -591,7 +595,11 @@ fn ask_leader(
             thread::sleep(lately / 8);
             continue;
         };
-        match ask(dir, leader, patience, question) {
+        let Ok(mut line) = Line::open(dir, leader, patience) else {
+            thread::sleep(lately / 40);
+            continue;
+        };
+        match line.ask(question) {
             Ok(Answer::Done) => return Ok(()),
             Ok(Answer::Refused { why, leader: Some(leader), .. }) => {
                 (said, next) = ((why, false), Some(leader));
