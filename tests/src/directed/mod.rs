@@ -4,6 +4,7 @@
 
 mod back_in_office;
 mod change_before_no_op;
+mod comes_again;
 mod fence_beat_vote;
 mod follower_reads;
 mod grow_and_shrink;
@@ -54,6 +55,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "two_changes", run: two_changes::run },
     Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
     Directed { name: "lost_memory", run: lost_memory::run },
+    Directed { name: "comes_again", run: comes_again::run },
     Directed { name: "paused_reader", run: paused_reader::run },
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },
