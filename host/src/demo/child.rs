@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 
 use super::keeper::{Counters, Writer, keeper};
+use super::reads::{Board, Readers};
 use super::wire::{
     Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
 };
@@ -133,6 +134,8 @@ struct Desk {
     client: u64,
     counters: Arc<Counters>,
     writer: Option<Writer>,
+    board: Board,
+    readers: Option<Readers>,
     stream: Stream,
     /// Stream and number of each proposal that the agent has, in its order.
     outstanding: VecDeque<(u32, u64)>,
@@ -154,6 +157,7 @@ impl Desk {
             .map_err(|error| format!("{}: {error}", setup.applied.display()))?;
         let (keeper, writer, counters) =
             keeper(setup.client, file).map_err(|error| format!("writing thread: {error}"))?;
+        let board = Board::open(&setup.regions, setup.node).map_err(|error| error.to_string())?;
         let mut options = Options::new(setup.regions, setup.node, (1..=setup.nodes).collect::<Vec<u8>>());
         if let Some(verbs) = setup.verbs {
             options.transport = verbs.transport(setup.node, "demo")?;
@@ -170,6 +174,8 @@ impl Desk {
             client: setup.client,
             counters,
             writer: Some(writer),
+            board,
+            readers: None,
             stream: Stream { over: true, told: true, ..Stream::default() },
             outstanding: VecDeque::new(),
             commits: None,
@@ -200,7 +206,7 @@ impl Desk {
         }
         self.propose();
         self.take_events(&mut line.outbox);
-        self.take_outcomes(&mut line.outbox);
+        self.take_outcomes(&mut line.outbox)?;
         self.tell_state(&mut line.outbox);
         line.outbox.send(&mut line.socket)
     }
@@ -225,6 +231,11 @@ impl Desk {
                     self.counting_from_ns = now_ns();
                 }
                 self.stream = Stream { id: stream, next: first, ..Stream::default() };
+            }
+            Order::Read { threads } => {
+                let readers = (0..threads).map(|_| self.node.reader());
+                let (dir, node) = (&self.node.options().dir, self.node.options().node);
+                self.readers = Some(Readers::start(readers, dir, node, &self.counters)?);
             }
             Order::Close => self.closing = true,
         }
@@ -284,7 +295,7 @@ impl Desk {
         self.stream.waiting.clear();
     }
 
-    fn take_outcomes(&mut self, outbox: &mut Outbox) {
+    fn take_outcomes(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         let mut up_to = None;
         while let Some((_, outcome)) = self.handle.poll() {
             let Some((stream, number)) = self.outstanding.pop_front() else { break };
@@ -298,12 +309,15 @@ impl Desk {
         }
         let stream = self.stream.id;
         if let Some(up_to) = up_to {
+            // Before anybody is told: whoever reads from now on is to see it.
+            self.board.note(up_to)?;
             outbox.push(&Report::Acked { stream, up_to });
         }
         if self.stream.over && !self.stream.told {
             self.stream.told = true;
             outbox.push(&Report::Ended { stream });
         }
+        Ok(())
     }
 
     fn take_events(&mut self, outbox: &mut Outbox) {
@@ -365,6 +379,7 @@ impl Desk {
             early: read(&self.counters.early),
             backlog: read(&self.counters.collected).saturating_sub(written),
             leads: if status.role == crate::Role::Leader { status.term } else { 0 },
+            stale: self.readers.as_ref().map_or(0, Readers::stale),
         }
     }
 
@@ -374,6 +389,9 @@ impl Desk {
         }
         self.told_at = Instant::now();
         let state = self.state();
+        if let Some(readers) = &self.readers {
+            readers.set_leads(state.leads != 0);
+        }
         if state != self.told {
             self.told = state;
             outbox.push(&Report::State(state));
@@ -389,13 +407,21 @@ impl Desk {
     }
 
     fn close(mut self, line: &mut Line) -> io::Result<ExitCode> {
+        let read = self.readers.as_mut().map(Readers::join);
         let mut state = self.state();
         drop(self.handle);
         let closed = self.node.close().map_err(|error| error.to_string());
         let written = self.writer.take().map_or(Ok(()), Writer::join).map_err(|error| error.to_string());
         state.applied = self.counters.applied.load(Ordering::Relaxed);
         state.backlog = 0;
-        for message in [closed, written].into_iter().filter_map(Result::err) {
+        let read = match read.transpose() {
+            Ok(tally) => {
+                tally.map_or(Ok(()), |tally| line.say(&Report::Reads(tally)))?;
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        for message in [closed, written, read].into_iter().filter_map(Result::err) {
             line.say(&Report::Broken { message })?;
         }
         line.say(&Report::Closed(state))?;

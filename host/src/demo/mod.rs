@@ -2,7 +2,7 @@
 //!
 //! `plan` is checked first, `source` has the entries, `place` the directories. `run` is the story, told to the nodes of
 //! `cluster` over `wire`; each of them is a `child` with a `keeper` as its state machine. The `client` keeps every entry
-//! single (its head says why; `proposal` is what it writes before each). `history` collects what happened, `verify`
+//! single (its head says why; `proposal` is what it writes before each). `reads` are read beside the stream, and checked. `history` collects what happened, `verify`
 //! compares the files, `summary` and `picture` tell.
 
 pub mod child;
@@ -14,6 +14,7 @@ pub mod picture;
 pub mod place;
 pub mod plan;
 pub mod proposal;
+pub mod reads;
 pub mod run;
 pub mod source;
 pub mod summary;

@@ -9,6 +9,7 @@ use super::cluster::{Cluster, Fate, Notice, Signals};
 use super::history::{History, Mark};
 use super::place::Place;
 use super::plan::{BadInput, Carrier, Fault, Plan, Whom};
+use super::reads::{ReadSummary, Tally};
 use super::source::{Source, Survey, survey};
 use super::summary::{Led, Story, Summary};
 use super::verify::compare;
@@ -130,6 +131,7 @@ struct NodeView {
     leads: u64,
     behind: bool,
     measured: Option<Result<Measured, String>>,
+    read: Option<Tally>,
 }
 
 /// The blow.
@@ -242,6 +244,11 @@ impl Show<'_> {
     /// Proposes everything, strikes in the middle, and sees the fail-over through.
     fn stream(&mut self) -> Result<(), Error> {
         self.history.forget_commits();
+        if self.plan.reads > 0 {
+            for node in 1..=self.plan.nodes {
+                self.cluster.member(node).order(&Order::Read { threads: self.plan.reads });
+            }
+        }
         self.began_ns = now_ns();
         self.moved_at = Instant::now();
         loop {
@@ -467,6 +474,10 @@ impl Show<'_> {
             behind: behind.len(),
             leader_changes: leaders.len().saturating_sub(1),
             longest_gap_ns: self.history.longest_gap_ns(),
+            reads: (self.plan.reads > 0).then(|| {
+                let tallies: Vec<Tally> = self.nodes.iter_mut().filter_map(|node| node.read.take()).collect();
+                ReadSummary::of(&tallies, self.nodes.iter().map(|node| node.state.stale).sum())
+            }),
             commit_ns: None,
             floor_ns: None,
             failover_ns: self
@@ -624,6 +635,7 @@ impl Show<'_> {
                     self.begin_at = Instant::now() + BACK_OFF;
                 }
             }
+            Report::Reads(tally) => node.read = Some(tally),
             Report::State(state) | Report::Closed(state) => {
                 if state.applied > node.state.applied {
                     self.moved_at = Instant::now();

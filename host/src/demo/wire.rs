@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Profile;
+use super::reads::Tally;
 use crate::neighbours::Neighbours;
 
 /// What a node is to open.
@@ -62,6 +63,11 @@ pub enum Order {
         stream: u32,
         /// Number of its first proposal.
         first: u64,
+    },
+    /// Read by so many threads, until the replica is closed.
+    Read {
+        /// Threads.
+        threads: usize,
     },
     /// Close the replica, write everything out, and end.
     Close,
@@ -124,6 +130,8 @@ pub enum Report {
     Commits(Commits),
     /// How far the node is.
     State(State),
+    /// What was read, told before the replica is closed.
+    Reads(Tally),
     /// The replica is closed and everything is written.
     Closed(State),
     /// The file of applied payloads cannot be written.
@@ -225,6 +233,8 @@ pub struct State {
     pub backlog: u64,
     /// The term it leads, or 0.
     pub leads: u64,
+    /// Reads that missed something.
+    pub stale: u64,
 }
 
 const KIND_JSON: u8 = b'j';
