@@ -49,7 +49,7 @@ impl Options {
             carrier: Carrier::Verbs { devices },
             profile: Profile::SoftRoce,
             ring_len: 4 << 20,
-            slower: 4,
+            slower: 6,
             ..Options::shared_memory()
         }
     }
