@@ -9,10 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ringleader::config::Notify;
 use ringleader::processes::die_with_parent;
 use ringleader::{
-    ChangeMembersError, Entry, Handle, LeaseReads, Node, Options, Outcome, ReadOutcome, Reader, Readmit,
-    Role, TransferError,
+    ChangeMembersError, Entry, Handle, LeaseReads, Node, Options, Outcome, Quorum, ReadOutcome, Reader,
+    Readmit, Role, TransferError,
 };
 use ringleader_core::membership::ChangeError;
 
@@ -88,6 +89,8 @@ impl Served {
         options.timing = setup.profile.timing();
         options.readmit = if setup.readmits { Readmit::Auto } else { Readmit::Ask };
         options.lease_reads = setup.lease_reads.then_some(LeaseReads { clocks_drift_below_ppm: 1000 });
+        options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
+        options.notify = if setup.wakes { Notify::Imm } else { Notify::Poll };
         if let Some(neighbours) = &setup.neighbours {
             options.transport = neighbours.transport(setup.node, "chaos")?;
         }

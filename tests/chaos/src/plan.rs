@@ -134,6 +134,10 @@ pub struct Round {
     pub readmits: bool,
     /// Leases may be read by.
     pub lease_reads: bool,
+    /// Acknowledgements of stopped followers count.
+    pub stored: bool,
+    /// The agents sleep until they are woken, and do not look all the time.
+    pub wakes: bool,
     /// Clients.
     pub clients: u32,
     /// Most bytes of a payload.
@@ -169,6 +173,8 @@ impl Round {
             members: founders + SPARE,
             readmits,
             lease_reads: options.lease_reads.unwrap_or(lease_reads),
+            stored: rng.chance(200_000),
+            wakes: rng.chance(300_000),
             clients: rng.within((2, 6)) as u32,
             max_len: rng.pick(&[32, 200, 1500]),
             max_batch: rng.pick(&[1, 1, 4, 16]),

@@ -116,6 +116,8 @@ pub fn play(
         profile: options.profile,
         readmits: round.readmits,
         lease_reads: round.lease_reads,
+        stored: round.stored,
+        wakes: round.wakes,
         neighbours,
         plant: options.plant,
     };
@@ -297,7 +299,7 @@ impl Stage<'_> {
                 Fate::Shot => {
                     self.counts.add(Happened::Shot);
                     let lost = BTreeSet::from([ended.node]);
-                    self.is_spent |= !self.book.can_lose(&lost, None, &self.lives());
+                    self.is_spent |= !self.book.can_lose(&lost, None, &self.lives(true));
                 }
                 fate => return Err(self.stuck(&format!("node {}: {fate}", ended.node))),
             }
@@ -354,9 +356,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The lives of the processes that are there and cannot have been shot.
-    fn lives(&self) -> BTreeMap<u8, String> {
-        let at_risk: BTreeSet<u8> = self.group.at_risk().collect();
+    /// The lives of the processes that are there; of those that others may shoot only when they are asked for.
+    fn lives(&self, and_at_risk: bool) -> BTreeMap<u8, String> {
+        let at_risk: BTreeSet<u8> = self.group.at_risk().filter(|_| !and_at_risk).collect();
         let life = |node: u8| Some((node, self.watch.view(node).status?.0.incarnation));
         self.group.alive().filter(|node| !at_risk.contains(node)).filter_map(life).collect()
     }

@@ -31,6 +31,10 @@ pub struct Setup {
     pub readmits: bool,
     /// A leader answers by its lease.
     pub lease_reads: bool,
+    /// Acknowledgements of stopped followers count.
+    pub stored: bool,
+    /// The agent sleeps until it is woken, and does not look all the time.
+    pub wakes: bool,
     /// `None` on shared memory.
     pub neighbours: Option<Neighbours>,
     /// What is made wrong, to see that it is found.

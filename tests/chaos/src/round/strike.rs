@@ -90,7 +90,7 @@ impl Stage<'_> {
 
     fn change_if_safe(&mut self, change: Option<Change>) -> Option<String> {
         let change =
-            change.filter(|change| self.book.can_lose(&BTreeSet::new(), Some(change), &self.lives()))?;
+            change.filter(|change| self.book.can_lose(&BTreeSet::new(), Some(change), &self.lives(false)))?;
         self.begin_change(change);
         Some("the members are to change".to_owned())
     }
@@ -126,7 +126,7 @@ impl Stage<'_> {
 
     /// Whether the group goes on in the end without the memory of this node.
     fn may_lose(&self, node: u8) -> bool {
-        self.book.can_lose(&BTreeSet::from([node]), None, &self.lives())
+        self.book.can_lose(&BTreeSet::from([node]), None, &self.lives(false))
     }
 
     fn is_due(&self, node: u8) -> bool {
