@@ -165,3 +165,32 @@ pub fn die_with_parent(parent: u32) -> io::Result<bool> {
     // The parent may have died before the line above: then nobody will ever send the signal.
     Ok(getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().unsigned_abs()) == Some(parent))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_process_is_told_apart() {
+        let shell = |script: &str| Process::start(Command::new("sh").args(["-c", script])).expect("starts");
+        let mut process = shell("sleep 60");
+        assert!(process.runs() && process.lives() && !process.went().expect("its status"));
+        process.stop().expect("sent");
+        assert!(!process.runs() && process.lives());
+        process.wake().expect("sent");
+        assert!(process.runs());
+        process.kill().expect("sent");
+        process.wait().expect("its status");
+        assert_eq!((process.fate(), process.is_gone()), (&Fate::Killed, true));
+        assert!(!process.went().expect("its status"), "told once");
+
+        for (script, fate) in [("exit 0", Fate::Closed), ("kill -9 $$", Fate::Shot)] {
+            let mut process = shell(script);
+            process.wait().expect("its status");
+            assert_eq!(process.fate(), &fate, "{script}");
+        }
+        let mut process = shell("exit 3");
+        process.wait().expect("its status");
+        assert!(matches!(process.fate(), Fate::Died(_)), "{:?}", process.fate());
+    }
+}
