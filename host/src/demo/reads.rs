@@ -22,7 +22,7 @@ use super::wire::Quantiles;
 use crate::{Read, ReadOutcome, Reader};
 
 /// Between two reads of a thread: the agents need the processors.
-const PAUSE: Duration = Duration::from_micros(200);
+const PAUSE: Duration = Duration::from_millis(1);
 /// Every read has ended long before, but for the time that its process was stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,7 +1,7 @@
 //! The processes of a round: started, struck, continued, and what became of them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -33,8 +33,8 @@ pub struct Ended {
     pub node: u8,
     /// How.
     pub fate: Fate,
-    /// It could be expected.
-    pub is_at_risk: bool,
+    /// It said that it could not fence a writer in time: then it is to end, for its end is a fence.
+    pub is_fence: bool,
 }
 
 /// See the module. Dropped, all that live are killed.
@@ -138,7 +138,9 @@ impl Group {
         for (node, slot) in &mut self.slots {
             if slot.process.went()? {
                 let fate = slot.process.fate().clone();
-                ended.push(Ended { node: *node, fate, is_at_risk: slot.is_at_risk });
+                let said = fs::read_to_string(Setup::said(&self.setup.dir, *node, slot.life))?;
+                let is_fence = matches!(fate, Fate::Died(_)) && said.contains("could not be fenced in time");
+                ended.push(Ended { node: *node, fate, is_fence });
             }
         }
         for gone in &ended {
@@ -152,7 +154,7 @@ impl Group {
         let mut all = Vec::new();
         for (node, count) in &self.lives {
             for life in 1..=*count {
-                let bytes = match std::fs::read(Setup::applied(&self.setup.dir, *node, life)) {
+                let bytes = match fs::read(Setup::applied(&self.setup.dir, *node, life)) {
                     // It was killed before it had opened it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     bytes => bytes?,

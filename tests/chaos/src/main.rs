@@ -154,7 +154,9 @@ fn run(args: &Args, options: &Options) -> Result<u8, Error> {
         let dir = scratch.dir().join(format!("round-{number}"));
         fs::create_dir(&dir)?;
         let started = Instant::now();
-        let outcome = play(&program, &round, options, &dir, &signals)?;
+        let outcome = play(&program, &round, options, &dir, &signals).inspect_err(|_| {
+            println!("chaos: {} rounds ended before: {totals}", number - 1);
+        })?;
         tell(number, &round, &outcome, started, args.verbose);
         totals.add_all(&outcome.counts);
         let failed = match &outcome.verdict {
@@ -180,7 +182,7 @@ fn run(args: &Args, options: &Options) -> Result<u8, Error> {
     println!("chaos: {:.0} s: {totals}", begun.elapsed().as_secs_f64());
     if spent > 0 {
         println!(
-            "chaos: {spent} groups lost more than a group can lose, to shots; what they applied was compared"
+            "chaos: {spent} groups lost more than a group can lose, by themselves; what they applied was compared"
         );
     }
     Ok(status)
@@ -196,7 +198,7 @@ fn tell(number: u64, round: &Round, outcome: &Outcome, started: Instant, verbose
     let reads = count(Happened::QuorumReads) + count(Happened::FollowerReads) + count(Happened::LeaseReads);
     let ended = match &outcome.verdict {
         Verdict::Well => "well".to_owned(),
-        Verdict::Spent => "spent: more were shot than a group can lose".to_owned(),
+        Verdict::Spent => "spent: more died by themselves than a group can lose".to_owned(),
         Verdict::Wrong(why) => format!("WRONG: {why}"),
         Verdict::Stuck(why) => format!("STUCK: {why}"),
     };
@@ -205,7 +207,7 @@ fn tell(number: u64, round: &Round, outcome: &Outcome, started: Instant, verbose
         round.seed,
         round.founders,
         count(Happened::Acknowledged),
-        count(Happened::Killed) + count(Happened::Closed) + count(Happened::Shot),
+        [Happened::Killed, Happened::Closed, Happened::Shot, Happened::Fenced].map(count).iter().sum::<u64>(),
         count(Happened::Stopped),
         count(Happened::Changed) + count(Happened::Transferred),
         count(Happened::Leaders),

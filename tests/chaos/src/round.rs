@@ -41,7 +41,8 @@ const READMIT_EVERY: Duration = Duration::from_millis(100);
 pub enum Verdict {
     /// All that was told is true, and the group got well.
     Well,
-    /// More nodes were shot than a group can lose: it has stopped, as it must. Nothing that was applied contradicts itself.
+    /// More nodes were shot, or ended to fence others, than a group can lose: it has stopped, as it must. Nothing that was
+    /// applied contradicts itself.
     Spent,
     /// Something was told that is not true.
     Wrong(String),
@@ -184,7 +185,7 @@ struct Stage<'a> {
     /// Nodes that are to be started, and when.
     starts: Vec<(Instant, u8)>,
     readmitted_at: Instant,
-    /// More nodes were shot than the group can lose.
+    /// More nodes were shot, or ended to fence others, than the group can lose.
     is_spent: bool,
     /// Nodes that led, with their terms.
     leaders: BTreeSet<(u64, u8)>,
@@ -296,8 +297,8 @@ impl Stage<'_> {
             self.say(format_args!("node {}: {}", ended.node, ended.fate));
             match ended.fate {
                 Fate::Closed => {}
-                Fate::Shot => {
-                    self.counts.add(Happened::Shot);
+                _ if ended.is_fence || ended.fate == Fate::Shot => {
+                    self.counts.add(if ended.is_fence { Happened::Fenced } else { Happened::Shot });
                     let lost = BTreeSet::from([ended.node]);
                     self.is_spent |= !self.book.can_lose(&lost, None, &self.lives(true));
                 }

@@ -33,6 +33,8 @@ pub enum Happened {
     Stopped,
     /// Stopped processes that others shot.
     Shot,
+    /// Processes that ended because they could not fence another in time.
+    Fenced,
     /// Processes that took the place of one that was gone.
     Restarted,
     /// Changes of the members, made by order.
@@ -45,7 +47,7 @@ pub enum Happened {
     Passed,
 }
 
-const NAMES: [(Happened, &str); 17] = [
+const NAMES: [(Happened, &str); 18] = [
     (Happened::Commands, "commands"),
     (Happened::Attempts, "attempts"),
     (Happened::Acknowledged, "acknowledged"),
@@ -58,6 +60,7 @@ const NAMES: [(Happened, &str); 17] = [
     (Happened::Closed, "ends"),
     (Happened::Stopped, "stops"),
     (Happened::Shot, "shot"),
+    (Happened::Fenced, "ended for want of a fence"),
     (Happened::Restarted, "restarts"),
     (Happened::Changed, "member changes"),
     (Happened::Transferred, "transfers"),
