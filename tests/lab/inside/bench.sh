@@ -2,5 +2,5 @@
 . /lab/inside/common.sh
 run ./ringleader bench fence
 run ./ringleader bench commit --fabric verbs --samples 3000
-run ./ringleader bench read --fabric verbs --samples 3000
+run ./ringleader bench read --fabric verbs --samples 500
 exit $failed
