@@ -1,7 +1,6 @@
 //! What `ringleader bench` measures, each figure beside its floor. Not: how it is shown (`cli::bench`).
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
@@ -10,6 +9,7 @@ use ringleader_core::layout::MIN_RING_LEN;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::demo::Carrier;
+use crate::neighbours::Neighbours;
 use crate::{
     AgentOptions, AgentThread, Entry, FormError, Idle, MeasureError, Measurement, Node, OpenError, Options,
     Profile, ReadMeasurement, Role,
@@ -91,15 +91,19 @@ fn in_a_group<T>(
     let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
     let dir =
         tempfile::Builder::new().prefix("ringleader-bench-").tempdir_in(base).map_err(BenchError::Io)?;
-    let ports = ports(plan.nodes).map_err(BenchError::Io)?;
+    let neighbours = match plan.carrier {
+        Carrier::SharedMemory => None,
+        _ => Some(Neighbours::arrange(plan.nodes.into(), dir.path()).map_err(BenchError::Impossible)?),
+    };
     let mut nodes = Vec::new();
     for id in 1..=plan.nodes {
         let mut options = Options::new(dir.path(), id, (1..=plan.nodes).collect::<Vec<u8>>());
         options.ring_len = plan.ring_len;
         options.timing = plan.profile.timing();
         options.idle = plan.idle;
-        if plan.carrier != Carrier::SharedMemory {
-            options.transport = transport(plan, id, &ports, dir.path())?;
+        if let Some(neighbours) = &neighbours {
+            let neighbours = neighbours.on(plan.carrier.device(id));
+            options.transport = neighbours.transport(id, "bench").map_err(BenchError::Impossible)?;
         }
         nodes.push(Node::open(options, |_: Entry<'_>| {}).map_err(BenchError::Open)?);
     }
@@ -156,43 +160,4 @@ pub fn turn(groups: usize, length: Duration) -> Result<f64, BenchError> {
     thread::sleep(length);
     let (after_ns, after) = spent();
     Ok((after_ns - before_ns) / ((after - before).max(1) as f64 * groups as f64))
-}
-
-/// Free ports of this machine.
-fn ports(nodes: u8) -> io::Result<Vec<u16>> {
-    let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let listeners = (0..nodes).map(listen).collect::<io::Result<Vec<TcpListener>>>()?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
-}
-
-#[cfg(feature = "verbs")]
-fn transport(plan: &CommitPlan, id: u8, ports: &[u16], dir: &Path) -> Result<crate::Transport, BenchError> {
-    use std::net::SocketAddr;
-
-    use crate::exchange::{GroupName, Key};
-
-    let key_file = dir.join("group.key");
-    let impossible = |error: &dyn fmt::Display| BenchError::Impossible(error.to_string());
-    if !key_file.exists() {
-        Key::make(&key_file).map_err(|error| impossible(&error))?;
-    }
-    let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let others = |node: usize| node.checked_sub(1).and_then(|place| ports.get(place)).copied();
-    Ok(crate::Transport::Verbs(Box::new(crate::VerbsOptions {
-        choice: crate::fabric::verbs::Choice {
-            device: plan.carrier.device(id).map(str::to_owned),
-            ..Default::default()
-        },
-        listen: address(ports[usize::from(id) - 1]),
-        addresses: std::array::from_fn(|node| {
-            others(node).filter(|_| node != usize::from(id)).map(|port| address(port).to_string())
-        }),
-        key: Key::read(&key_file).map_err(|error| impossible(&error))?,
-        group: GroupName::new("bench").expect("a name"),
-    })))
-}
-
-#[cfg(not(feature = "verbs"))]
-fn transport(_: &CommitPlan, _: u8, _: &[u16], _: &Path) -> Result<crate::Transport, BenchError> {
-    Err(BenchError::Impossible("this program was built without RDMA".to_owned()))
 }

@@ -48,6 +48,7 @@ use crate::{clock, lane, memory};
 #[derive(Debug)]
 pub struct Node {
     options: Options,
+    incarnation: u64,
     /// The id of the group that it forms if it is told to: always the same, however often it is told.
     group: u128,
     shared: Arc<Shared>,
@@ -124,7 +125,7 @@ impl Node {
         };
         let group = u128::from(high) << 64 | u128::from(low);
         let (agent, events, ended) = (agent.clone(), Mutex::new(consumer), Some(Mutex::new(ended)));
-        Ok(Node { options, group, shared, commands, events, ended, agent })
+        Ok(Node { options, incarnation, group, shared, commands, events, ended, agent })
     }
 
     /// Forms the group of all members: on one node, once. Waits until this node is in it; the others follow.
@@ -235,6 +236,11 @@ impl Node {
         let command = Command::MeasureReads { samples, reply };
         self.commands.send(command).map_err(|_| MeasureError::Closed)?;
         answer.recv().map_err(|_| MeasureError::Closed)?
+    }
+
+    /// The life of this node's memory, as [`crate::members::Member::incarnation`] names it in hexadecimal digits.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     /// What it was opened with.

@@ -184,9 +184,10 @@ impl Proposer {
         peer.outbox.say_again();
         peer.line = None;
         if peer.life != link.peer().incarnation {
-            // What was asked, and what was behind, was a life that is gone.
+            // What was asked, what was known to be in the group, and what was behind, was a life that is gone.
             peer.life = link.peer().incarnation;
             peer.ask_nothing();
+            peer.formed = false;
             if peer.state == FollowerState::Behind {
                 peer.turn(FollowerState::Down);
             }

@@ -38,12 +38,14 @@ Examples:
           a follower sleeps until what it missed is in no ring any more: nobody waits for it
   ringleader demo --groups 16
           16 groups on one agent thread a node: commits a second of 1, 2, 4, 8, 16 of them, and a third falls over
+  ringleader demo --reads 2 --pause leader
+          all nodes read meanwhile, and no read misses what was acknowledged
   ringleader demo --kill none --json | jq .commit_ns
           only the latency, for a program
 
 Exit status:
   0    every acknowledged entry is in every survivor's file, once and in order, and the files are identical
-  1    they are not, or something failed
+  1    they are not, a read was stale, or something failed
   2    the input or an option cannot be: nothing was started, nothing is left behind;
        or the result cannot be printed
   3    all is well, but a node stayed behind: it fell below every ring
@@ -112,6 +114,10 @@ pub(crate) struct Args {
     /// Bytes of each of them
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     sample_size: usize,
+    /// So many threads of each node read beside the stream: by a quorum at the leader, else at the follower; no read may miss
+    /// what was acknowledged before it
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
+    reads: u8,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -212,6 +218,7 @@ impl Args {
             keep_regions: self.keep_regions,
             samples: self.samples,
             sample_size: self.sample_size,
+            reads: usize::from(self.reads),
         })
     }
 }

@@ -21,19 +21,15 @@ use std::time::{Duration, Instant};
 use ringleader_core::event::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::keeper::{Counters, Writer, keeper};
+use super::reads::{Board, Readers};
 use super::wire::{
     Commits, Frame, GroupSetup, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
-    VerbsSetup,
 };
 use super::{now_ns, proposal};
-#[cfg(feature = "verbs")]
-use crate::exchange::{GroupName, Key};
-use crate::{
-    AgentOptions, AgentThread, Confirm, Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport,
-};
+use crate::processes::die_with_parent;
+use crate::{AgentOptions, AgentThread, Confirm, Handle, Idle, Node, Options, Outcome, Quorum, SubmitError};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(200);
@@ -45,17 +41,20 @@ const STATE_EVERY: Duration = Duration::from_millis(5);
 
 /// Runs a node for the demo with process id `parent`, until it is told to end or the demo is gone.
 pub fn run(parent: u32) -> ExitCode {
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
-        return ExitCode::FAILURE;
-    }
-    // The parent may have died before the line above: then nobody will ever send the signal.
-    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().unsigned_abs()) != Some(parent) {
-        // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
-        if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket) {
-            eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+    match die_with_parent(parent) {
+        Err(error) => {
+            eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
+            return ExitCode::FAILURE;
         }
-        return ExitCode::from(2);
+        Ok(true) => {}
+        Ok(false) => {
+            // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
+            if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
+            {
+                eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+            }
+            return ExitCode::from(2);
+        }
     }
     let socket = match io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => UnixStream::from(socket),
@@ -134,28 +133,6 @@ struct Stream {
     told: bool,
 }
 
-/// A node on an RDMA device, whose peers are on this machine.
-#[cfg(feature = "verbs")]
-fn transport(node: u8, setup: &VerbsSetup, ports: &[u16]) -> Result<Transport, String> {
-    use std::net::{Ipv4Addr, SocketAddr};
-
-    let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let port_of = |id: usize| id.checked_sub(1).and_then(|place| ports.get(place)).copied();
-    let others = |id: usize| port_of(id).filter(|_| id != usize::from(node));
-    Ok(Transport::Verbs(Box::new(crate::VerbsOptions {
-        choice: crate::fabric::verbs::Choice { device: setup.device.clone(), ..Default::default() },
-        listen: address(port_of(usize::from(node)).ok_or("the demo named no port")?),
-        addresses: std::array::from_fn(|id| others(id).map(|port| address(port).to_string())),
-        key: Key::read(&setup.key_file).map_err(|error| error.to_string())?,
-        group: GroupName::new("demo").expect("a name"),
-    })))
-}
-
-#[cfg(not(feature = "verbs"))]
-fn transport(_: u8, _: &VerbsSetup, _: &[u16]) -> Result<Transport, String> {
-    Err("this program was built without RDMA".to_owned())
-}
-
 /// The desks of all groups.
 struct Office {
     desks: Vec<Desk>,
@@ -201,7 +178,7 @@ impl Office {
             line.outbox.of(group as u8);
             desk.propose();
             desk.take_events(&mut line.outbox);
-            desk.take_outcomes(&mut line.outbox);
+            desk.take_outcomes(&mut line.outbox)?;
             desk.tell_state(&mut line.outbox);
         }
         line.outbox.send(&mut line.socket)
@@ -223,6 +200,8 @@ struct Desk {
     client: u64,
     counters: Arc<Counters>,
     writer: Option<Writer>,
+    board: Board,
+    readers: Option<Readers>,
     stream: Stream,
     /// Stream and number of each proposal that the agent has, in its order.
     outstanding: VecDeque<(u32, u64)>,
@@ -246,8 +225,8 @@ impl Desk {
             keeper(group.client, file).map_err(|error| format!("writing thread: {error}"))?;
         let members: Vec<u8> = (1..=setup.nodes).collect();
         let mut options = Options::new(group.regions.clone(), setup.node, members);
-        if let Some(verbs) = &setup.verbs {
-            options.transport = transport(setup.node, verbs, &group.ports)?;
+        if let Some(verbs) = &group.verbs {
+            options.transport = verbs.transport(setup.node, "demo")?;
         }
         options.ring_len = setup.ring_len;
         options.snapshot_len = Some(setup.snapshot_len);
@@ -256,12 +235,15 @@ impl Desk {
         options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
         options.keep_region = setup.keep_region;
         let node = Node::open_on(agent, options, keeper).map_err(|error| error.to_string())?;
+        let board = Board::open(&group.regions, setup.node).map_err(|error| error.to_string())?;
         Ok(Desk {
             handle: node.handle(),
             node,
             client: group.client,
             counters,
             writer: Some(writer),
+            board,
+            readers: None,
             stream: Stream { over: true, told: true, ..Stream::default() },
             outstanding: VecDeque::new(),
             commits: None,
@@ -305,6 +287,11 @@ impl Desk {
                     self.counting_from_ns = now_ns();
                 }
                 self.stream = Stream { id: stream, next: first, ..Stream::default() };
+            }
+            Order::Read { threads } => {
+                let readers = (0..threads).map(|_| self.node.reader());
+                let (dir, node) = (&self.node.options().dir, self.node.options().node);
+                self.readers = Some(Readers::start(readers, dir, node, &self.counters)?);
             }
         }
         Ok(())
@@ -363,7 +350,7 @@ impl Desk {
         self.stream.waiting.clear();
     }
 
-    fn take_outcomes(&mut self, outbox: &mut Outbox) {
+    fn take_outcomes(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         let mut up_to = None;
         while let Some((_, outcome)) = self.handle.poll() {
             let Some((stream, number)) = self.outstanding.pop_front() else { break };
@@ -377,12 +364,15 @@ impl Desk {
         }
         let stream = self.stream.id;
         if let Some(up_to) = up_to {
+            // Before anybody is told: whoever reads from now on is to see it.
+            self.board.note(up_to)?;
             outbox.push(&Report::Acked { stream, up_to });
         }
         if self.stream.over && !self.stream.told {
             self.stream.told = true;
             outbox.push(&Report::Ended { stream });
         }
+        Ok(())
     }
 
     fn take_events(&mut self, outbox: &mut Outbox) {
@@ -445,6 +435,7 @@ impl Desk {
             strange: read(&self.counters.strange),
             backlog: read(&self.counters.collected).saturating_sub(written),
             leads: if status.role == crate::Role::Leader { status.term } else { 0 },
+            stale: self.readers.as_ref().map_or(0, Readers::stale),
         }
     }
 
@@ -454,6 +445,9 @@ impl Desk {
         }
         self.told_at = Instant::now();
         let state = self.state();
+        if let Some(readers) = &self.readers {
+            readers.set_leads(state.leads != 0);
+        }
         if state != self.told {
             self.told = state;
             outbox.push(&Report::State(state));
@@ -469,13 +463,21 @@ impl Desk {
     }
 
     fn close(mut self, line: &mut Line) -> io::Result<()> {
+        let read = self.readers.as_mut().map(Readers::join);
         let mut state = self.state();
         drop(self.handle);
         let closed = self.node.close().map_err(|error| error.to_string());
         let written = self.writer.take().map_or(Ok(()), Writer::join).map_err(|error| error.to_string());
         state.applied = self.counters.applied.load(Ordering::Relaxed);
         state.backlog = 0;
-        for message in [closed, written].into_iter().filter_map(Result::err) {
+        let read = match read.transpose() {
+            Ok(tally) => {
+                tally.map_or(Ok(()), |tally| line.say(&Report::Reads(tally)))?;
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        for message in [closed, written, read].into_iter().filter_map(Result::err) {
             line.say(&Report::Broken { message })?;
         }
         line.say(&Report::Closed(state))

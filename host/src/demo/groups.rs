@@ -349,7 +349,7 @@ impl Show<'_> {
         let (mut survivors, mut lost, mut duplicated, mut strange) = (Vec::new(), 0, 0, 0);
         let (mut identical, mut behind) = (true, 0);
         for node in 1..=self.plan.nodes {
-            if matches!(self.cluster.member(node).fate, Fate::Killed | Fate::Shot | Fate::Died(_)) {
+            if matches!(self.cluster.member(node).fate(), Fate::Killed | Fate::Shot | Fate::Died(_)) {
                 place.discard(node)?;
                 continue;
             }
@@ -422,7 +422,7 @@ impl Show<'_> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self) {
             if let Some(dead) = self.cluster.members().iter().find(|member| !member.lives()) {
-                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate);
+                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate());
                 return Err(Error::Failed(self.failure.clone().unwrap_or_else(fate)));
             }
             if Instant::now() > deadline {
@@ -454,7 +454,7 @@ impl Show<'_> {
                 Notice::Interrupted => return Err(Error::Interrupted),
                 Notice::Gone(node) => {
                     self.lose(node);
-                    let fate = self.cluster.member(node).fate.clone();
+                    let fate = self.cluster.member(node).fate().clone();
                     if matches!(fate, Fate::Shot | Fate::Died(_)) {
                         self.fail(format!("node {node} {fate}"));
                     }
@@ -477,6 +477,8 @@ impl Show<'_> {
             Report::NotFormed { message } => {
                 return Err(Error::Failed(format!("group {group} on node {id}: {message}")));
             }
+            // Nobody is told to read here.
+            Report::Reads(_) => {}
             Report::Loaded { commits, groups } => self.loaded.push((commits, groups)),
             Report::Acked { stream, up_to } => {
                 if of.client.handle_acked(id, stream, up_to) > 0 {

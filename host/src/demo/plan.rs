@@ -129,6 +129,8 @@ pub struct Plan {
     pub samples: usize,
     /// Bytes of each of them.
     pub sample_size: usize,
+    /// Threads of each node that read beside the stream.
+    pub reads: usize,
 }
 
 impl Plan {
@@ -231,6 +233,7 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
+            reads: 0,
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
@@ -10,12 +9,14 @@ use super::cluster::{Cluster, Fate, Notice, Signals};
 use super::history::{History, Mark};
 use super::place::Place;
 use super::plan::{BadInput, Carrier, Fault, Plan, Whom};
+use super::reads::{ReadSummary, Tally};
 use super::source::{Source, Survey, survey};
 use super::summary::{Led, Story, Summary};
 use super::verify::compare;
-use super::wire::{GroupSetup, Happening, Measured, Order, Report, Setup, State, VerbsSetup};
-use super::{now_ns, picture, random};
-use crate::exchange::Key;
+use super::wire::{GroupSetup, Happening, Measured, Order, Report, Setup, State};
+use super::{now_ns, picture};
+use crate::neighbours::Neighbours;
+use crate::random::random;
 
 /// Nothing may stand still for longer than this.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -120,25 +121,25 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Summary, Error> 
     Ok(summary)
 }
 
-/// What each node is to open. Ports are free now; whoever takes one before its node does is named by that node.
+/// What each node is to open.
 pub(super) fn setups(plan: &Plan, place: &Place) -> Result<Vec<Setup>, Error> {
-    let bad = |text: String| Error::BadInput(BadInput(text));
-    let key_file = place.regions().join("group.key");
-    let has_ports = plan.carrier != Carrier::SharedMemory;
-    if has_ports {
-        Key::make(&key_file).map_err(|error| bad(error.to_string()))?;
-    }
-    let count = if has_ports { usize::from(plan.groups) * usize::from(plan.nodes) } else { 0 };
-    let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let listeners: io::Result<Vec<TcpListener>> = (0..count).map(listen).collect();
-    let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
-    let ports: Vec<u16> = ports.map_err(|error| bad(format!("no port for the nodes: {error}")))?;
+    let neighbours = match plan.carrier {
+        Carrier::SharedMemory => None,
+        Carrier::Verbs { .. } => {
+            let count = u16::from(plan.nodes) * u16::from(plan.groups);
+            let neighbours = Neighbours::arrange(count, place.regions());
+            Some(neighbours.map_err(|text| Error::BadInput(BadInput(text)))?)
+        }
+    };
+    // Each group has ports of its own.
+    let verbs = |group: u8, node| {
+        let Neighbours { ports, key_file, .. } = neighbours.as_ref()?;
+        let ports = ports.chunks(usize::from(plan.nodes)).nth(usize::from(group))?.to_vec();
+        let device = plan.carrier.device(node).map(str::to_owned);
+        Some(Neighbours { ports, key_file: key_file.clone(), device })
+    };
     let clients: Vec<u64> = (0..plan.groups).map(|_| random()).collect();
     let setup = |node| Setup {
-        verbs: has_ports.then(|| VerbsSetup {
-            key_file: key_file.clone(),
-            device: plan.carrier.device(node).map(str::to_owned),
-        }),
         node,
         nodes: plan.nodes,
         ring_len: plan.ring_len,
@@ -151,7 +152,7 @@ pub(super) fn setups(plan: &Plan, place: &Place) -> Result<Vec<Setup>, Error> {
         groups: (0..plan.groups)
             .map(|group| GroupSetup {
                 regions: place.regions_of(group),
-                ports: ports.chunks(usize::from(plan.nodes)).nth(usize::from(group)).unwrap_or(&[]).to_vec(),
+                verbs: verbs(group, node),
                 applied: place.applied_of(group, node),
                 client: clients[usize::from(group)],
             })
@@ -170,6 +171,7 @@ struct NodeView {
     leads: u64,
     behind: bool,
     measured: Option<Result<Measured, String>>,
+    read: Option<Tally>,
 }
 
 /// The blow.
@@ -260,6 +262,11 @@ impl Show<'_> {
     /// Proposes everything, strikes in the middle, and sees the fail-over through.
     fn stream(&mut self) -> Result<(), Error> {
         self.history.forget_commits();
+        if self.plan.reads > 0 {
+            for node in 1..=self.plan.nodes {
+                self.cluster.member(node).order(&Order::Read { threads: self.plan.reads });
+            }
+        }
         self.began_ns = now_ns();
         self.moved_at = Instant::now();
         loop {
@@ -381,7 +388,7 @@ impl Show<'_> {
     fn wake(&mut self) -> Result<(), Error> {
         let Some(strike) = self.strike else { return Ok(()) };
         let member = self.cluster.member(strike.node);
-        if member.fate == Fate::Stopped {
+        if *member.fate() == Fate::Stopped {
             let at_ns = member.wake()?;
             self.history.add(at_ns, strike.node, Mark::Woken);
         }
@@ -420,7 +427,7 @@ impl Show<'_> {
         let acknowledged = self.client.acknowledged();
         for node in 1..=self.plan.nodes {
             let is_behind = self.nodes[usize::from(node)].behind;
-            match self.cluster.member(node).fate.clone() {
+            match self.cluster.member(node).fate().clone() {
                 Fate::Killed => place.discard(node)?,
                 Fate::Shot => {
                     shot.push(node);
@@ -485,6 +492,10 @@ impl Show<'_> {
             behind: behind.len(),
             leader_changes: leaders.len().saturating_sub(1),
             longest_gap_ns: self.history.longest_gap_ns(),
+            reads: (self.plan.reads > 0).then(|| {
+                let tallies: Vec<Tally> = self.nodes.iter_mut().filter_map(|node| node.read.take()).collect();
+                ReadSummary::of(&tallies, self.nodes.iter().map(|node| node.state.stale).sum())
+            }),
             commit_ns: None,
             floor_ns: None,
             failover_ns: self
@@ -538,7 +549,7 @@ impl Show<'_> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self) {
             if let Some(dead) = self.cluster.members().iter().find(|member| !member.lives()) {
-                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate);
+                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate());
                 return Err(Error::Failed(self.failure.clone().unwrap_or_else(fate)));
             }
             if Instant::now() > deadline {
@@ -605,7 +616,7 @@ impl Show<'_> {
 
     fn handle_gone(&mut self, node: u8) {
         self.lose(node);
-        match self.cluster.member(node).fate.clone() {
+        match self.cluster.member(node).fate().clone() {
             Fate::Shot => self.history.add(now_ns(), node, Mark::Dead),
             Fate::Died(how) => {
                 self.history.add(now_ns(), node, Mark::Dead);
@@ -644,6 +655,7 @@ impl Show<'_> {
                     self.begin_at = Instant::now() + BACK_OFF;
                 }
             }
+            Report::Reads(tally) => node.read = Some(tally),
             Report::State(state) | Report::Closed(state) => {
                 if state.applied > node.state.applied {
                     self.moved_at = Instant::now();

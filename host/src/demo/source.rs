@@ -163,6 +163,7 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
+            reads: 0,
         }
     }
 

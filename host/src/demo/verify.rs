@@ -102,6 +102,7 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
+            reads: 0,
         };
         compare(&plan, &file, acknowledged).expect("reads")
     }

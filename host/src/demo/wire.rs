@@ -11,21 +11,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Profile;
-
-/// What a node on an RDMA device needs beside.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct VerbsSetup {
-    /// The file of the groups' key.
-    pub key_file: PathBuf,
-    /// The device; the first that is active when not given.
-    pub device: Option<String>,
-}
+use super::reads::Tally;
+use crate::neighbours::Neighbours;
 
 /// What a node is to open.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// `None` on shared memory.
-    pub verbs: Option<VerbsSetup>,
     /// The node.
     pub node: u8,
     /// Nodes in the group: 1..=`nodes`.
@@ -53,8 +44,8 @@ pub struct Setup {
 pub struct GroupSetup {
     /// Directory of the regions.
     pub regions: PathBuf,
-    /// Where the nodes find each other on RDMA devices: ports of this machine, in their order.
-    pub ports: Vec<u16>,
+    /// How the nodes find each other on RDMA devices; `None` on shared memory.
+    pub verbs: Option<Neighbours>,
     /// Where the applied payloads go; the file exists.
     pub applied: PathBuf,
     /// Whose proposals these are.
@@ -100,6 +91,11 @@ pub enum Order {
         stream: u32,
         /// Number of its first proposal.
         first: u64,
+    },
+    /// Read by so many threads, until the replica is closed.
+    Read {
+        /// Threads.
+        threads: usize,
     },
     /// Close the replica, write everything out, and end.
     Close,
@@ -169,6 +165,8 @@ pub enum Report {
     Commits(Commits),
     /// How far the node is.
     State(State),
+    /// What was read, told before the replica is closed.
+    Reads(Tally),
     /// The replica is closed and everything is written.
     Closed(State),
     /// The file of applied payloads cannot be written.
@@ -272,6 +270,8 @@ pub struct State {
     pub backlog: u64,
     /// The term it leads, or 0.
     pub leads: u64,
+    /// Reads that missed something.
+    pub stale: u64,
 }
 
 const KIND_JSON: u8 = b'j';

@@ -161,7 +161,10 @@ fn request(
         source: if roll(u, 4)? == 0 { roll(u, 17)? as u8 } else { 1 + roll(u, 3)? as u8 },
         position: about(u, status.end.position.0, 64)?,
         commit: about(u, status.anchor.position.0, 64)?,
-        source_boot: about(u, 21 + roll(u, 3)?, 1)?,
+        source_boot: {
+            let boot = 21 + roll(u, 3)?;
+            about(u, boot, 1)?
+        },
         number: if roll(u, 4)? == 0 { word(u)? } else { 1 },
         chain: u64::from(status.end.chain.0),
         qp_state: if roll(u, 2)? == 0 { roll(u, 7)? as u8 } else { before.qp_state },

@@ -62,8 +62,8 @@ fn read<T: serde::de::DeserializeOwned + std::fmt::Debug>(pieces: &[&[u8]]) -> V
         loop {
             match inbox.take::<T>() {
                 Ok(None) => break,
-                Ok(Some(Frame::Message(message))) => seen.push(format!("{message:?}")),
-                Ok(Some(Frame::Batch(batch))) => {
+                Ok(Some((_, Frame::Message(message)))) => seen.push(format!("{message:?}")),
+                Ok(Some((_, Frame::Batch(batch)))) => {
                     seen.push(format!("{} {} {:?}", batch.stream, batch.first, batch.collect::<Vec<_>>()));
                 }
                 Err(error) => seen.push(error.to_string()),

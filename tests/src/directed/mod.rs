@@ -5,6 +5,7 @@
 mod back_in_office;
 mod catching;
 mod change_before_no_op;
+mod comes_again;
 mod completed_early;
 mod fence_beat_vote;
 mod follower_reads;
@@ -56,6 +57,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "two_changes", run: two_changes::run },
     Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
     Directed { name: "lost_memory", run: lost_memory::run },
+    Directed { name: "comes_again", run: comes_again::run },
     Directed { name: "paused_reader", run: paused_reader::run },
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },
