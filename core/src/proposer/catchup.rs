@@ -13,6 +13,7 @@ use crate::planted::{self, Bug};
 use crate::proposer::change::Audience;
 use crate::proposer::peer::{Need, Refusal};
 use crate::proposer::{FollowerState, Proposer, Work};
+use crate::quorum::majority;
 use crate::request::{About, Answer};
 use crate::snapshot::{CatchUp, reaches};
 use crate::types::{Boot, Instant, NodeId, Position};
@@ -41,6 +42,8 @@ pub(crate) struct Catchup {
     since: Instant,
     /// Nothing at or above this is recycled.
     hold: Option<Position>,
+    /// What the source had applied when it left the window, as far as it was known: as long as that is all, it may still save.
+    left_with: Option<Position>,
     /// Sources that were asked in vain.
     tried: Audience,
     /// Attempts that failed in a row.
@@ -55,6 +58,7 @@ impl Default for Catchup {
             stage: Stage::Resting { until: Instant(0), asked: false },
             since: Instant(0),
             hold: None,
+            left_with: None,
             tried: Audience::default(),
             failures: 0,
             own: None,
@@ -216,6 +220,7 @@ impl Proposer {
         self.hold(floor);
         let boot = if source == self.me.node { self.me.boot } else { on.links[source].peer().boot };
         self.lead.catchup.own = None;
+        self.lead.catchup.left_with = None;
         self.lead.catchup.stage = Stage::Saving { source, boot, since: on.now, floor };
         for node in self.lead.audience.nodes() {
             if let Need::Some { commit, refusal: Refusal::TooOld } = self.peers[node].need {
@@ -257,9 +262,12 @@ impl Proposer {
     ) {
         let own = source == self.me.node;
         let same = own || on.links[source].is_up() && on.links[source].peer().boot == boot;
-        if !same || !own && !(self.is_fit_source(on, source) && self.peers[source].is_asking_save()) {
+        if !same || !own && !self.runs(on, source) {
             mark(Mark::SourceLeft);
             return self.try_another(on, source);
+        }
+        if !own && !(self.peers[source].is_in_window() && self.peers[source].is_asking_save()) {
+            return self.follow_source_that_left(on, source, floor);
         }
         let answer =
             if own { self.lead.catchup.own } else { self.peers[source].answer().map(|(answer, _)| answer) };
@@ -277,6 +285,10 @@ impl Proposer {
                     return self.try_another(on, source);
                 }
                 mark(Mark::Offered);
+                if self.lead.catchup.hold.is_none() {
+                    // It was let go meanwhile.
+                    self.lead.catchup.since = on.now;
+                }
                 self.hold(point.position);
                 let about =
                     About { source, source_boot: boot, number: answer.number, point, commit: Position(0) };
@@ -287,11 +299,35 @@ impl Proposer {
                 mark(Mark::SourceUnable);
                 self.try_another(on, source);
             }
-            _ if on.now.since(since) >= self.timing.catchup_limit_ns / 2 => {
+            _ if on.now.since(since) >= self.timing.catchup_limit_ns / 2
+                && self.may_ask_another(on, source) =>
+            {
                 mark(Mark::SourceLate);
                 self.try_another(on, source);
             }
             _ => {}
+        }
+    }
+
+    /// Who saves applies nothing, and may be slow without being dead. As long as it may still save, somebody else is asked only if
+    /// a majority is left that applies.
+    fn may_ask_another<M: Memory>(&self, on: &Work<M>, source: NodeId) -> bool {
+        let others = self.counting(on).filter(|node| *node != source).count();
+        others > majority(on.configuration.voters())
+    }
+
+    /// The source lives, and was let go, perhaps because it applies nothing. It is asked again when it is back; when it has
+    /// applied something since, it does not save any more.
+    fn follow_source_that_left<M: Memory>(&mut self, on: &mut Work<M>, source: NodeId, floor: Position) {
+        let applied = on.watches[source].line().map_or(Position(0), |line| Position(line.applied));
+        let left_with = *self.lead.catchup.left_with.get_or_insert(applied);
+        if self.peers[source].is_in_window() {
+            self.lead.catchup.left_with = None;
+            let sequence = self.next_sequence();
+            self.peers[source].ask_save(on.now, sequence, self.lead.term, floor);
+        } else if applied > left_with || self.may_ask_another(on, source) {
+            mark(Mark::SourceLeft);
+            self.try_another(on, source);
         }
     }
 
@@ -378,11 +414,15 @@ impl Proposer {
     /// It was held for long enough: others have waited for it.
     fn let_ring_go<M: Memory>(&mut self, on: &Work<M>) {
         mark(Mark::LetRingGo);
+        self.lead.catchup.hold = None;
         if let Stage::Saving { source, .. } = self.lead.catchup.stage {
+            if !self.may_ask_another(on, source) {
+                // What it saves may still do.
+                return;
+            }
             self.lead.catchup.tried.add(source);
         }
         self.end_attempt();
-        self.lead.catchup.hold = None;
         self.rest(on, self.timing.catchup_limit_ns);
     }
 
@@ -407,8 +447,8 @@ impl Proposer {
 #[cfg(feature = "model")]
 impl Catchup {
     pub(crate) fn canonical(&self, out: &mut impl Canonical) {
-        let Catchup { stage, since, hold, tried, failures, own } = self;
-        out.plain((hold, tried, failures, own));
+        let Catchup { stage, since, hold, left_with, tried, failures, own } = self;
+        out.plain((hold, left_with, tried, failures, own));
         out.moment(*since);
         match *stage {
             Stage::Resting { until, asked } => {
