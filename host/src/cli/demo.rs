@@ -35,7 +35,7 @@ Examples:
   ringleader demo --pause leader
           the leader is stopped, another takes over, and the first is woken at the end
   ringleader demo --ring 1M --entries 100000 --pause follower
-          a follower sleeps until what it missed is in no ring any more: nobody waits for it
+          a follower sleeps until what it missed is in no ring any more: nobody waits for it, and it takes another's state
   ringleader demo --groups 16
           16 groups on one agent thread a node: commits a second of 1, 2, 4, 8, 16 of them, and a third falls over
   ringleader demo --reads 2 --pause leader
@@ -48,7 +48,8 @@ Exit status:
   1    they are not, a read was stale, or something failed
   2    the input or an option cannot be: nothing was started, nothing is left behind;
        or the result cannot be printed
-  3    all is well, but a node stayed behind: it fell below every ring
+  3    all is well, but a node stayed behind: it fell below every ring, and all entries together are more than a ring
+       and 16 MiB, which is what a state may have
   130  ended by Ctrl-C: nothing is left behind"
 )]
 pub(crate) struct Args {

@@ -526,6 +526,8 @@ impl Show<'_> {
                     of.risen_ns.get_or_insert(at_ns);
                 }
             }
+            // With room for its state it takes another node's, and comes back.
+            Happening::Behind { .. } if self.plan.snapshot_len() > 0 => {}
             Happening::Behind { node } => {
                 if let Some(member) = of.members.get_mut(usize::from(node)) {
                     member.behind = member.state.applied < entries;

@@ -686,6 +686,8 @@ impl Show<'_> {
                     *leads = 0;
                 }
             }
+            // With room for its state it takes another node's, and comes back.
+            Happening::Behind { .. } if self.plan.snapshot_len() > 0 => {}
             Happening::Behind { node } => {
                 if let Some(view) = self.nodes.get_mut(usize::from(node)) {
                     view.behind = view.state.applied < self.survey.entries;
