@@ -519,10 +519,8 @@ impl Show<'_> {
                 of.begin_at = Instant::now();
             }
             Happening::GaveUp { term } if *leads == term => *leads = 0,
-            Happening::FirstCommit { term } => {
-                if of.fallen.is_some_and(|fallen| term > fallen) {
-                    of.risen_ns.get_or_insert(at_ns);
-                }
+            Happening::FirstCommit { term } if of.fallen.is_some_and(|fallen| term > fallen) => {
+                of.risen_ns.get_or_insert(at_ns);
             }
             Happening::Behind { node } => {
                 if let Some(member) = of.members.get_mut(usize::from(node)) {
