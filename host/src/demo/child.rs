@@ -141,9 +141,8 @@ struct Office {
 
 impl Office {
     fn open(setup: &Setup) -> Result<Office, String> {
-        let mut options = AgentOptions::default();
-        options.idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
-        options.groups = setup.groups.len();
+        let idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
+        let options = AgentOptions { idle, groups: setup.groups.len(), ..AgentOptions::default() };
         let agent = AgentThread::start(&options).map_err(|error| error.to_string())?;
         let desks: Result<Vec<Desk>, String> =
             setup.groups.iter().map(|group| Desk::open(&agent, setup, group)).collect();

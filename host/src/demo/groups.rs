@@ -521,10 +521,8 @@ impl Show<'_> {
                 of.begin_at = Instant::now();
             }
             Happening::GaveUp { term } if *leads == term => *leads = 0,
-            Happening::FirstCommit { term } => {
-                if of.fallen.is_some_and(|fallen| term > fallen) {
-                    of.risen_ns.get_or_insert(at_ns);
-                }
+            Happening::FirstCommit { term } if of.fallen.is_some_and(|fallen| term > fallen) => {
+                of.risen_ns.get_or_insert(at_ns);
             }
             // With room for its state it takes another node's, and comes back.
             Happening::Behind { .. } if self.plan.snapshot_len() > 0 => {}

@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn only_what_is_whole_ends_well() {
         assert_eq!(tally().exit_status(), 0);
-        let spoilt: [(fn(&mut Tally), u8); 6] = [
+        type Spoil = fn(&mut Tally);
+        let spoilt: [(Spoil, u8); 6] = [
             (|tally| tally.lost = 1, 1),
             (|tally| tally.duplicated = 1, 1),
             (|tally| tally.identical = false, 1),

@@ -137,11 +137,8 @@ fn check_together(configs: &[Config], applied: Option<&Path>) -> Result<(), Erro
 
 /// The thread of all of them.
 fn start_agent(configs: &[Config]) -> Result<AgentThread, Error> {
-    let mut options = AgentOptions::default();
-    if let Some(first) = configs.first() {
-        (options.pin, options.idle) = (first.pin, first.idle);
-    }
-    options.groups = configs.len();
+    let (pin, idle) = configs.first().map_or_else(Default::default, |first| (first.pin, first.idle));
+    let options = AgentOptions { pin, idle, groups: configs.len() };
     AgentThread::start(&options).map_err(|error| Error::Wrong(error.to_string()))
 }
 
