@@ -523,7 +523,7 @@ impl Acceptor {
         on: &mut Surroundings<M>,
         watches: &mut Table<Watch>,
         leading: bool,
-        applied: Position,
+        (applied, is_away): (Position, bool),
     ) {
         self.look_at_beat(on);
         for (node, inbound) in self.inbound.entries_mut() {
@@ -558,7 +558,8 @@ impl Acceptor {
         let role = if leading { progress_flags::LEADER } else { 0 };
         let quiet = if self.detector.is_quiet() { progress_flags::QUIET } else { 0 };
         let formed = self.progress.flags & progress_flags::FORMED;
-        let flags = formed | role | quiet | progress_flags::HOST_ALIVE;
+        let away = if is_away { progress_flags::AWAY } else { 0 };
+        let flags = formed | role | quiet | away | progress_flags::HOST_ALIVE;
         if flags != self.progress.flags || on.now.since(self.progress_at) >= self.timing.beat_ns / 4 {
             self.progress.flags = flags;
             self.publish(on);

@@ -365,7 +365,8 @@ impl<M: Memory> Replica<M> {
         self.look_at_mailboxes();
         let leading = self.proposer.role() == Role::Leader;
         let mut on = surroundings!(self);
-        self.acceptor.handle_tick(&mut on, &mut self.watches, leading, self.applied.position);
+        let application = (self.applied.position, self.source.is_saving() || self.target.is_loading());
+        self.acceptor.handle_tick(&mut on, &mut self.watches, leading, application);
         if self.acceptor.walker().is_damaged() && !self.stuck {
             self.get_stuck(mark::Applier::StuckDamaged);
         }

@@ -6,7 +6,7 @@
 #[cfg(feature = "model")]
 use crate::canonical::Canonical;
 use crate::entry::Kind;
-use crate::layout::verdict;
+use crate::layout::{progress_flags, verdict};
 use crate::mark::{Snapshot as Mark, mark};
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
@@ -42,8 +42,6 @@ pub(crate) struct Catchup {
     since: Instant,
     /// Nothing at or above this is recycled.
     hold: Option<Position>,
-    /// What the source had applied when it left the window, as far as it was known: as long as that is all, it may still save.
-    left_with: Option<Position>,
     /// Sources that were asked in vain.
     tried: Audience,
     /// Attempts that failed in a row.
@@ -58,7 +56,6 @@ impl Default for Catchup {
             stage: Stage::Resting { until: Instant(0), asked: false },
             since: Instant(0),
             hold: None,
-            left_with: None,
             tried: Audience::default(),
             failures: 0,
             own: None,
@@ -220,7 +217,6 @@ impl Proposer {
         self.hold(floor);
         let boot = if source == self.me.node { self.me.boot } else { on.links[source].peer().boot };
         self.lead.catchup.own = None;
-        self.lead.catchup.left_with = None;
         self.lead.catchup.stage = Stage::Saving { source, boot, since: on.now, floor };
         for node in self.lead.audience.nodes() {
             if let Need::Some { commit, refusal: Refusal::TooOld } = self.peers[node].need {
@@ -267,7 +263,7 @@ impl Proposer {
             return self.try_another(on, source);
         }
         if !own && !(self.peers[source].is_in_window() && self.peers[source].is_asking_save()) {
-            return self.follow_source_that_left(on, source, floor);
+            return self.follow_source_that_left(on, source, since, floor);
         }
         let answer =
             if own { self.lead.catchup.own } else { self.peers[source].answer().map(|(answer, _)| answer) };
@@ -300,7 +296,7 @@ impl Proposer {
                 self.try_another(on, source);
             }
             _ if on.now.since(since) >= self.timing.catchup_limit_ns / 2
-                && self.may_ask_another(on, source) =>
+                && self.may_ask_another(on, source, since) =>
             {
                 mark(Mark::SourceLate);
                 self.try_another(on, source);
@@ -309,23 +305,29 @@ impl Proposer {
         }
     }
 
-    /// Who saves applies nothing, and may be slow without being dead. As long as it may still save, somebody else is asked only if
-    /// a majority is left that applies.
-    fn may_ask_another<M: Memory>(&self, on: &Work<M>, source: NodeId) -> bool {
+    /// Who saves applies nothing, and may be slow without being dead. As long as it does, somebody else is asked only if a
+    /// majority is left that applies, whoever that is.
+    fn may_ask_another<M: Memory>(&self, on: &Work<M>, source: NodeId, since: Instant) -> bool {
+        let watch = &on.watches[source];
+        let ended = source != self.me.node
+            && watch.read_at() > since
+            && watch.line().is_some_and(|line| line.flags & progress_flags::AWAY == 0);
         let others = self.counting(on).filter(|node| *node != source).count();
-        others > majority(on.configuration.voters())
+        ended || others > majority(on.configuration.voters())
     }
 
-    /// The source lives, and was let go, perhaps because it applies nothing. It is asked again when it is back; when it has
-    /// applied something since, it does not save any more.
-    fn follow_source_that_left<M: Memory>(&mut self, on: &mut Work<M>, source: NodeId, floor: Position) {
-        let applied = on.watches[source].line().map_or(Position(0), |line| Position(line.applied));
-        let left_with = *self.lead.catchup.left_with.get_or_insert(applied);
+    /// The source lives, and was let go, perhaps because it applies nothing. It is asked again when it is back.
+    fn follow_source_that_left<M: Memory>(
+        &mut self,
+        on: &mut Work<M>,
+        source: NodeId,
+        since: Instant,
+        floor: Position,
+    ) {
         if self.peers[source].is_in_window() {
-            self.lead.catchup.left_with = None;
             let sequence = self.next_sequence();
             self.peers[source].ask_save(on.now, sequence, self.lead.term, floor);
-        } else if applied > left_with || self.may_ask_another(on, source) {
+        } else if self.may_ask_another(on, source, since) {
             mark(Mark::SourceLeft);
             self.try_another(on, source);
         }
@@ -415,8 +417,8 @@ impl Proposer {
     fn let_ring_go<M: Memory>(&mut self, on: &Work<M>) {
         mark(Mark::LetRingGo);
         self.lead.catchup.hold = None;
-        if let Stage::Saving { source, .. } = self.lead.catchup.stage {
-            if !self.may_ask_another(on, source) {
+        if let Stage::Saving { source, since, .. } = self.lead.catchup.stage {
+            if !self.may_ask_another(on, source, since) {
                 // What it saves may still do.
                 return;
             }
@@ -447,8 +449,8 @@ impl Proposer {
 #[cfg(feature = "model")]
 impl Catchup {
     pub(crate) fn canonical(&self, out: &mut impl Canonical) {
-        let Catchup { stage, since, hold, left_with, tried, failures, own } = self;
-        out.plain((hold, left_with, tried, failures, own));
+        let Catchup { stage, since, hold, tried, failures, own } = self;
+        out.plain((hold, tried, failures, own));
         out.moment(*since);
         match *stage {
             Stage::Resting { until, asked } => {

@@ -50,13 +50,13 @@ pub(super) fn judge_header(header: &Header, identity: &Identity) -> Result<(), L
 }
 
 pub(super) fn judge_progress(line: &ProgressLine, identity: &Identity) -> Result<(), LinesError> {
-    use progress_flags::{FORMED, HOST_ALIVE, LEADER, QUIET};
+    use progress_flags::{AWAY, FORMED, HOST_ALIVE, LEADER, QUIET};
     let name = own("progress line");
     let is = field(name);
     is("boot", line.boot, line.boot == identity.boot)?;
     is("promise", line.promise, is_promise(line.promise))?;
     is("grant", line.grant, is_promise(line.grant))?;
-    is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED))?;
+    is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED | AWAY))?;
     reserved(name, &line.reserved)
 }
 
