@@ -205,22 +205,30 @@ impl Plan {
         }
         plan.draw_reads();
         plan.draw_readback();
-        plan.draw_snapshots();
         plan
     }
 
-    /// What came with snapshots, likewise.
-    fn draw_snapshots(&mut self) {
-        let mut rng = Rng::new(self.seed ^ 0x5a9d_0000_0000_0000 ^ u64::from(self.nodes) << 32);
-        if rng.chance(250_000) {
-            return;
-        }
+    /// The plan of a seed with snapshots, and rings that go on without whoever is stopped.
+    pub fn catching(seed: u64, nodes: u8) -> Plan {
+        let mut rng = Rng::new(seed ^ 0x5a9d_0000_0000_0000 ^ u64::from(nodes) << 32);
+        let changes = rng.chance(400_000);
+        let mut plan = if changes { Plan::changing(seed, nodes) } else { Plan::draw(seed, nodes) };
         let len = rng.pick(&[100, 5_000, 60_000, 300_000]);
-        self.with_snapshots(len, rng.within((8, 40)));
-        let suspect = self.timing.suspect_after_ns;
-        self.job_ns = (0, rng.pick(&[0, suspect / 10, suspect, 4 * suspect]));
-        self.job_fails_ppm = rng.pick(&[0, 0, 100_000, 500_000]);
-        self.losses = rng.pick(&[self.losses, Losses::Any]);
+        plan.with_snapshots(len, rng.within((8, 40)));
+        let suspect = plan.timing.suspect_after_ns;
+        plan.job_ns = (0, rng.pick(&[0, suspect / 10, suspect, 4 * suspect]));
+        plan.job_fails_ppm = rng.pick(&[0, 0, 100_000, 500_000]);
+        plan.timing.max_write = rng.pick(&[4_096, plan.timing.max_write, plan.timing.max_write]);
+        plan.losses = rng.pick(&[plan.losses, Losses::Any]);
+        plan.safety_ns += plan.safety_ns;
+        plan.fault_ns.1 = plan.fault_ns.1.max(suspect * rng.within((6, 16)));
+        plan.faults.extend([Fault::Pause, Fault::CutBothWays, Fault::StallApplication]);
+        if rng.chance(700_000) {
+            plan.sizes = rng.pick(&[Sizes::Mixed, Sizes::Large]);
+            plan.propose_ppm = 400_000;
+            plan.burst = 4;
+        }
+        plan
     }
 
     /// A group with snapshots of states of that length, whose leaders hold their rings for so many times `suspect_after`.

@@ -5,6 +5,7 @@
 //! What is at stake: no node begins with a state that is not the history's, or goes back behind what it was counted for; and the
 //! group gets well, with all its nodes.
 
+use ringleader_core::layout::snapshot;
 use ringleader_core::membership::Readmit;
 use ringleader_core::snapshot::CatchUp;
 use ringleader_core::types::NodeId;
@@ -14,6 +15,9 @@ use crate::invariants::Violation;
 use crate::run::Outcome;
 use crate::schedule::{Losses, Sizes};
 use crate::story::{Ended, Story, Told, plan, tell};
+
+/// Where the number stands in the line of a saved snapshot.
+const NUMBER: u64 = snapshot::HEADER + 24;
 
 /// What happens in the middle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,11 +56,15 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     let suspect = plan.timing.suspect_after_ns;
     let vary = |values: &[u64], by: u64| values[(seed / 11 / by % values.len() as u64) as usize];
     plan.nodes = if turn == Turn::SourceWritesAnother { 5 } else { vary(&[3, 3, 4, 5], 1) as u8 };
-    // What cannot be READ within the limit can never be had while entries go on.
-    plan.with_snapshots(vary(&[100, 60_000, 300_000], 4), vary(&[15, 20, 30], 12));
+    // In pieces, so that there is a middle; and what cannot be READ within the limit can never be had while entries go on.
+    let (state_len, max_write) = match (turn, vary(&[0, 1, 2], 4)) {
+        (Turn::Nothing, 0) => (100, 65_536),
+        (_, 0 | 1) => (60_000, 4_096),
+        _ => (300_000, 16_384),
+    };
+    plan.with_snapshots(state_len, vary(&[15, 20, 30], 12));
+    plan.timing.max_write = max_write;
     plan.job_ns = (0, vary(&[suspect / 20, suspect / 4, 2 * suspect], 2));
-    plan.timing.max_write =
-        if plan.state_len > 100_000 { 16_384 } else { vary(&[4_096, 16_384, 65_536], 3) as u32 };
     plan.losses = Losses::Any;
     plan.restart_ppm = 1_000_000;
     plan.readmit = Readmit::Auto;
@@ -65,7 +73,7 @@ pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {
     plan.burst = 4;
     tell(plan, keep_trace, |story| {
         story.group()?;
-        let rounds = story.rng.within((1, 3));
+        let rounds = story.rng.within((1, 2));
         story.rounds(rounds, |story| round(story, turn))
     })
 }
@@ -83,7 +91,8 @@ fn round(story: &mut Story, turn: Turn) -> Told<()> {
         cluster.member(leader).seen.base.0 > cluster.member(away).seen.applied.0 + ring_len / 8
     };
     story.until_within(3 * story.soon_ns(), gone)?;
-    if turn == Turn::NobodyCan {
+    let from_the_start = turn == Turn::NobodyCan && story.rng.chance(500_000);
+    if from_the_start {
         story.cluster.plan.job_fails_ppm = 1_000_000;
     }
     story.cluster.resume(away);
@@ -105,7 +114,7 @@ fn round(story: &mut Story, turn: Turn) -> Told<()> {
         Some(CatchUp::Taking { source, .. }) => source,
         _ => leader,
     };
-    let on_its_way = story.moment(story.cluster.plan.timing.beat_ns);
+    let on_its_way = story.moment(story.cluster.plan.timing.beat_ns / 2);
     story.pass(on_its_way)?;
     happen(story, turn, (leader, away, source), also)?;
     caught_up(story, away)
@@ -132,13 +141,21 @@ fn happen(
         Turn::SourceIsStopped => story.pause(source, for_ns),
         Turn::SourceIsCutOff => cut_for(story, away, source, for_ns)?,
         Turn::SourceWritesAnother => {
-            // Its leader does not hear of the node any more, goes on, and has another one take a newer snapshot.
+            // Its leader does not hear of the node any more, and has another one take a newer snapshot; the node hears of its source
+            // just often enough to go on.
             let Some(also) = also else { return Err(Ended::Untold) };
+            let number = |cluster: &Cluster| cluster.member(source).home.snapshot.load(NUMBER);
+            let (before, had) = (number(story.cluster), fetched(story.cluster, away));
             story.cut(leader, away, true);
-            let ring_len = story.cluster.plan.ring_len;
-            let from = story.cluster.member(leader).seen.end.0;
-            story.until(|cluster| cluster.member(leader).seen.end.0 > from + ring_len / 3)?;
+            story.cut(away, source, true);
+            story.pass(5 * suspect)?;
+            story.cut(away, source, false);
+            story.until(|cluster| fetched(cluster, away) > had)?;
+            story.cut(away, source, true);
+            story.pass(5 * suspect)?;
             story.cluster.resume(also);
+            story.until(|cluster| number(cluster) != before)?;
+            story.cut(away, source, false);
             story.pass(for_ns)?;
             story.cut(leader, away, false);
         }
@@ -161,6 +178,7 @@ fn happen(
             }
         }
         Turn::NobodyCan => {
+            story.cluster.plan.job_fails_ppm = 1_000_000;
             story.pass(for_ns)?;
             story.cluster.plan.job_fails_ppm = 0;
         }
@@ -191,6 +209,11 @@ fn caught_up(story: &mut Story, away: NodeId) -> Told<()> {
     let doing = story.cluster.leader().and_then(|leader| doing(story.cluster, leader, away));
     let what = format!("node {away} has not caught up within {} us: {doing:?}", within_ns / 1000);
     Err(Ended::Violation(Violation::new(14, what)))
+}
+
+/// Bytes that a node has of the snapshot that it takes.
+fn fetched(cluster: &Cluster, node: NodeId) -> u64 {
+    cluster.status(node).and_then(|status| status.taking).map_or(0, |taking| taking.fetched)
 }
 
 fn doing(cluster: &Cluster, leader: NodeId, node: NodeId) -> Option<CatchUp> {
