@@ -89,7 +89,7 @@ fn a_follower_sleeps() {
 fn a_follower_that_falls_below_the_ring_takes_anothers_state() {
     let turn = turn();
     for _ in 0..2 {
-        let options = "--ring 1M --entries 40000 --size 100 --samples 0 --pause follower";
+        let options = "--nodes 3 --ring 512K --samples 0 --pause follower";
         let ended = well(&turn, options, 3, 40000);
         assert_eq!(survivors(&ended), 3);
     }

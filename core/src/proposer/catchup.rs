@@ -305,15 +305,15 @@ impl Proposer {
         }
     }
 
-    /// Who saves applies nothing, and may be slow without being dead. As long as it does, somebody else is asked only if a
-    /// majority is left that applies, whoever that is.
+    /// Who saves applies nothing, and may be slow without being dead. As long as it does, nobody else is asked whose saving would
+    /// leave no majority that applies; where there is none as it is, another source can only help.
     fn may_ask_another<M: Memory>(&self, on: &Work<M>, source: NodeId, since: Instant) -> bool {
         let watch = &on.watches[source];
         let ended = source != self.me.node
             && watch.read_at() > since
             && watch.line().is_some_and(|line| line.flags & progress_flags::AWAY == 0);
         let others = self.counting(on).filter(|node| *node != source).count();
-        ended || others > majority(on.configuration.voters())
+        ended || others != majority(on.configuration.voters())
     }
 
     /// The source lives, and was let go, perhaps because it applies nothing. It is asked again when it is back.

@@ -204,7 +204,7 @@ mod tests {
             ("header line (reserved", |all| all.header.reserved[5] = 1),
             ("progress line (promise", |all| all.progress.promise |= 16),
             ("progress line (grant", |all| all.progress.grant = 255),
-            ("progress line (flags", |all| all.progress.flags = 16),
+            ("progress line (flags", |all| all.progress.flags = 32),
             ("progress line (reserved", |all| all.progress.reserved[0] = 1),
             ("leader line (flags", |all| all.leader.flags = 1),
             ("leader line (reserved", |all| all.leader.reserved[2] = 1),
