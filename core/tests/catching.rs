@@ -2,8 +2,11 @@
 
 mod group;
 
-use group::{Group, MS, RING};
+use group::{Group, RING};
 use ringleader_core::event::Event;
+use ringleader_core::layout::{
+    AnswerLine, Line, RequestLine, SnapshotLine, answer_of, request_kind, request_of, snapshot, verdict,
+};
 use ringleader_core::proposer::FollowerState;
 use ringleader_core::replica::ProposeError;
 use ringleader_core::snapshot::{CatchUp, Saved};
@@ -145,7 +148,6 @@ fn who_cannot_load_is_told_again_after_a_while() {
     group.until("the leader knows", |group| catch_up(group, leader, away) == Some(CatchUp::Unable));
     group.nodes[away].keeps = false;
     go_on(&mut group, leader, RING);
-    group.now += 10_000 * MS;
     group.until("it is in window", |group| {
         group.leader().is_some_and(|leader| is_in_window(group, leader, away))
     });
@@ -169,4 +171,114 @@ fn a_source_that_saves_another_in_the_middle_loses_its_reader_and_nothing_else()
     });
     group.until("it is in window", |group| is_in_window(group, leader, away));
     all_the_same(&mut group, leader);
+}
+
+/// What a leader tells a node, in the words of its line.
+fn tell(group: &mut Group, leader: usize, node: usize, change: impl FnOnce(&mut RequestLine)) {
+    let at = request_of(NodeId(leader as u8 + 1));
+    let area = group.nodes[node].areas.control.clone();
+    let before = RequestLine::read(&area, at).expect("it was asked for access");
+    let mut line = RequestLine {
+        kind: request_kind::TAKE,
+        sequence: before.sequence + 1,
+        term: group.nodes[node].replica.status().promise.term().0,
+        ..before
+    };
+    change(&mut line);
+    line.write(&area, at, before.version.wrapping_add(1));
+}
+
+fn answer(group: &Group, leader: usize, node: usize) -> u8 {
+    let at = answer_of(NodeId(node as u8 + 1));
+    AnswerLine::read(&group.nodes[leader].areas.control, at).map_or(verdict::NONE, |line| line.verdict)
+}
+
+/// A group in which one node has a snapshot of some time ago, which another one needs by no means.
+fn old_snapshot() -> (Group, usize, usize, usize, SnapshotLine) {
+    let (mut group, leader, away, third) = one_behind();
+    group.until("it is in window", |group| is_in_window(group, leader, away));
+    all_the_same(&mut group, leader);
+    let line = SnapshotLine::read(&group.nodes[third].areas.snapshot, 0).expect("it saved one");
+    (group, leader, away, third, line)
+}
+
+fn about(line: &mut RequestLine, snapshot: &SnapshotLine, source: usize) {
+    line.source = source as u8 + 1;
+    line.source_boot = snapshot.boot;
+    line.number = snapshot.number;
+    line.position = snapshot.position;
+    line.chain = u64::from(snapshot.chain);
+    line.last_term = snapshot.term;
+    line.last_index = snapshot.index;
+    line.commit = u64::MAX;
+}
+
+#[test]
+fn a_snapshot_of_what_is_applied_is_not_taken() {
+    let (mut group, leader, away, third, snapshot) = old_snapshot();
+    let before = group.nodes[away].replica.status();
+    tell(&mut group, leader, away, |line| about(line, &snapshot, third));
+    group.until("it says so", |group| answer(group, leader, away) == verdict::GRANTED);
+    assert!(group.nodes[away].replica.status().applied.position >= before.applied.position);
+    assert!(group.nodes[away].kept.is_none());
+}
+
+#[test]
+fn a_snapshot_below_what_a_node_was_counted_for_is_refused() {
+    let (mut group, leader, away, third, _) = old_snapshot();
+    // Its application takes nothing from here on: what it is counted for runs ahead of that.
+    group.nodes[away].applies = false;
+    go_on(&mut group, leader, RING / 16);
+    let count = group.nodes[third].applied.len();
+    group.until("the third has it", |group| group.nodes[third].applied.len() == count);
+    let area = group.nodes[third].areas.snapshot.clone();
+    let point = group.nodes[third].replica.applied();
+    go_on(&mut group, leader, RING / 16);
+    // As if the third had saved one in between.
+    let mut snapshot = SnapshotLine::read(&area, 0).expect("it saved one");
+    snapshot.position = point.position.0;
+    snapshot.index = point.index.0;
+    snapshot.term = point.term.0;
+    snapshot.chain = point.chain.0;
+    snapshot.write(&area, 0, 9);
+    let before = group.nodes[away].replica.status();
+    assert!(before.applied.position < point.position && point.position < before.anchor.position);
+    // The leader would ask for access again as soon as it is fenced.
+    group.nodes[leader].stopped = true;
+    tell(&mut group, leader, away, |line| about(line, &snapshot, third));
+    group.until("it says so", |group| answer(group, leader, away) == verdict::TOO_OLD);
+    let after = group.nodes[away].replica.status();
+    assert_eq!(after.applied, before.applied);
+    assert!(after.anchor.position >= before.anchor.position);
+}
+
+#[test]
+fn bytes_that_are_not_those_of_the_header_and_what_has_no_room_are_not_loaded() {
+    let (mut group, leader, away, third) = one_behind();
+    group.nodes[away].stopped = true;
+    group.nodes[third].keeps = true;
+    group.nodes[away].stopped = false;
+    group.until("the third is to save", |group| group.nodes[third].kept.is_some());
+    group.do_kept(third);
+    group.nodes[third].keeps = false;
+    // A byte of it changes before anybody READs it.
+    let area = group.nodes[third].areas.snapshot.clone();
+    area.store(snapshot::BYTES + 640, !area.load(snapshot::BYTES + 640));
+    let (mut from_third, mut loaded) = (false, false);
+    group.until("it is in window", |group| {
+        let own = CatchUp::Saving { source: NodeId(leader as u8 + 1) };
+        from_third |= catch_up(group, leader, away) == Some(own);
+        loaded |= group.nodes[away].kept.is_some();
+        is_in_window(group, leader, away)
+    });
+    assert!(from_third, "the leader had to do it itself");
+    assert!(!loaded);
+    all_the_same(&mut group, leader);
+    // A header that says more than there is room for.
+    let mut line = SnapshotLine::read(&group.nodes[leader].areas.snapshot, 0).expect("it saved one");
+    line.len = u64::MAX;
+    line.position += RING;
+    line.write(&group.nodes[leader].areas.snapshot, 0, 9);
+    tell(&mut group, leader, away, |ask| about(ask, &line, leader));
+    group.until("it says so", |group| answer(group, leader, away) == verdict::UNABLE);
 }

@@ -52,6 +52,8 @@ pub(crate) struct Node {
     pub(crate) stopped: bool,
     /// So many arms fail.
     pub(crate) arm_failures: u32,
+    /// The application takes entries.
+    pub(crate) applies: bool,
     /// The application can save its state.
     pub(crate) can_save: bool,
     /// What it is told about snapshots is left to the test.
@@ -83,7 +85,7 @@ impl Group {
                 ring_len: RING,
                 max_entry: RING / 8,
                 snapshot_len: SNAPSHOT,
-                timing: Timing::LOCAL,
+                timing: Timing { catchup_limit_ns: 1000 * MS, ..Timing::LOCAL },
                 quorum: Quorum::Live,
                 own_copy: OwnCopy::Last,
                 confirm: Confirm::Completion,
@@ -102,6 +104,7 @@ impl Group {
                 alive: true,
                 stopped: false,
                 arm_failures: 0,
+                applies: true,
                 can_save: true,
                 keeps: false,
                 kept: None,
@@ -174,8 +177,8 @@ impl Group {
                     _ => {}
                 }
             }
-            let Node { replica, applied, .. } = &mut self.nodes[me];
-            while replica.apply(|entry| applied.push(entry.payload.to_vec())) {}
+            let Node { replica, applied, applies, .. } = &mut self.nodes[me];
+            while *applies && replica.apply(|entry| applied.push(entry.payload.to_vec())) {}
             let Some(verb) = replica.poll_verb() else { break };
             let done = self.carry_out(me, verb);
             if let Verb::Fetch { .. } = verb {
