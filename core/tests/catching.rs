@@ -282,3 +282,28 @@ fn bytes_that_are_not_those_of_the_header_and_what_has_no_room_are_not_loaded() 
     tell(&mut group, leader, away, |ask| about(ask, &line, leader));
     group.until("it says so", |group| answer(group, leader, away) == verdict::UNABLE);
 }
+
+/// Its acceptor answers at once: the way there is up again before the leader looks whether it is closed.
+#[test]
+fn who_was_let_go_is_asked_again_however_soon_it_is_armed() {
+    let mut group = Group::new();
+    group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
+    group.until("a leader", |group| group.leader().is_some());
+    let leader = group.leader().expect("a leader");
+    let late = (leader + 1) % 3;
+    group.nodes[late].applies = false;
+    group.until("it is let go", |group| {
+        let now = Instant(group.now);
+        while group.nodes[leader].replica.propose(now, &[7; 3000]).is_ok() {}
+        let view = group.nodes[leader].replica.status().followers[late + 1];
+        view.is_some_and(|view| view.state == FollowerState::LetGo)
+    });
+    // It closes, and then others have the processor for a while.
+    group.run(leader);
+    group.nodes[leader].stopped = true;
+    (0..8).for_each(|_| group.turn());
+    group.nodes[leader].stopped = false;
+    group.nodes[late].applies = true;
+    group.until("it is in window", |group| is_in_window(group, leader, late));
+    all_the_same(&mut group, leader);
+}

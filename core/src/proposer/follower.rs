@@ -177,7 +177,8 @@ impl Proposer {
     /// Closed and drained, it holds up nobody. What it misses may still be in the ring when it answers; else it stays behind.
     fn let_go_tick(&mut self, node: NodeId) {
         let peer = &mut self.peers[node];
-        if peer.outbound.is_closed() {
+        // It may be up again by now, with nothing on its way.
+        if !peer.outbound.is_closing() {
             peer.ask_nothing();
             peer.turn(FollowerState::Asking);
         }

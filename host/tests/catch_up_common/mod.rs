@@ -249,7 +249,9 @@ impl Group {
     /// Waits until all that are open have the same state, in which everything acknowledged is.
     pub(crate) fn all_equal(&self) {
         let acknowledged = self.acknowledged.load(Ordering::Relaxed);
+        let deadline = Instant::now() + PATIENCE / 2;
         until("all states are equal", || {
+            assert!(Instant::now() < deadline, "states differ: {:#?}", self.statuses());
             let open = self.ids().filter(|id| self.nodes[usize::from(*id) - 1].is_some());
             let states: Vec<(u64, u64)> =
                 open.map(|id| *self.outsides[usize::from(id) - 1].state.lock().unwrap()).collect();
