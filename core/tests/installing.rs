@@ -238,3 +238,56 @@ fn run_and_look(group: &mut Group, node: usize, number: u64) -> bool {
         group.nodes[node].replica.handle_completion(now, done);
     }
 }
+
+/// A node has more than what was saved of another's state a while ago, and less than the ring of the only other one that is left:
+/// before that one has committed anything it needs a snapshot above its own end, and the one that is there will not do.
+#[test]
+fn a_majority_is_not_kept_waiting_for_a_snapshot_that_is_there_and_too_old() {
+    let mut group = Group::new();
+    group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
+    group.until("a leader", |group| group.leader().is_some());
+    let leader = group.leader().expect("a leader");
+    let (late, third) = ((leader + 1) % 3, (leader + 2) % 3);
+    a_few(&mut group, leader);
+    group.until("it has all", |group| {
+        let (late, lead) = (group.nodes[late].replica.status(), group.nodes[leader].replica.status());
+        late.anchor == lead.end && late.applied == late.anchor
+    });
+    let known = group.nodes[late].replica.status().anchor.position;
+    group.nodes[late].stopped = true;
+    a_few(&mut group, leader);
+    let saved = group.nodes[leader].replica.status().commit;
+    group.until("the third has it", |group| group.nodes[third].replica.applied().position >= saved);
+    // The third saves its state, as if somebody else needed it.
+    let at = request_of(NodeId(leader as u8 + 1));
+    let area = group.nodes[third].areas.control.clone();
+    let before = RequestLine::read(&area, at).expect("it was asked for access");
+    let ask = RequestLine {
+        kind: request_kind::SAVE,
+        sequence: before.sequence + 1,
+        term: group.nodes[third].replica.status().promise.term().0,
+        position: saved.0,
+        ..before
+    };
+    ask.write(&area, at, before.version.wrapping_add(1));
+    group.until("it has saved", |group| SnapshotLine::read(&group.nodes[third].areas.snapshot, 0).is_some());
+    a_few(&mut group, leader);
+    let beat = group.nodes[late].areas.log.clone();
+    (0..BeatLine::WORDS as u64).for_each(|word| beat.store(log::BEAT + word * 8, 0));
+    group.nodes[late].alive = false;
+    group.until("the ring has gone on beyond what it knows", |group| {
+        a_few(group, leader);
+        group.nodes[third].replica.status().base > known
+    });
+    let base = group.nodes[third].replica.status().base;
+    let found = SnapshotLine::read(&group.nodes[third].areas.snapshot, 0).expect("just seen").position;
+    assert!(known < base && base.0 <= found, "{known:?} {base:?} {found}");
+    group.nodes[leader].alive = false;
+    group.nodes[late].alive = true;
+    group.nodes[late].stopped = false;
+    let committed = group.nodes[third].replica.status().commit;
+    group.until("the other two go on", |group| {
+        let status = group.nodes[third].replica.status();
+        status.role == Role::Leader && status.commit > committed
+    });
+}

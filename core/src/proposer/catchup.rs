@@ -42,6 +42,8 @@ pub(crate) struct Catchup {
     since: Instant,
     /// Nothing at or above this is recycled.
     hold: Option<Position>,
+    /// One was too old for somebody: the next has to be at or above this.
+    above: Position,
     /// Sources that were asked in vain.
     tried: Audience,
     /// Attempts that failed in a row.
@@ -56,6 +58,7 @@ impl Default for Catchup {
             stage: Stage::Resting { until: Instant(0), asked: false },
             since: Instant(0),
             hold: None,
+            above: Position(0),
             tried: Audience::default(),
             failures: 0,
             own: None,
@@ -213,7 +216,7 @@ impl Proposer {
         // One that is about to fall out of the ring would hold it at once.
         let fresh = if self.lead.has_committed() { self.lead.committed.position.0 } else { 0 };
         let fresh = Position(fresh.saturating_sub(self.me.ring_len / 4));
-        let floor = needs.max().unwrap_or_default().max(on.base).max(fresh);
+        let floor = needs.max().unwrap_or_default().max(on.base).max(fresh).max(self.lead.catchup.above);
         self.hold(floor);
         let boot = if source == self.me.node { self.me.boot } else { on.links[source].peer().boot };
         self.lead.catchup.own = None;
@@ -242,6 +245,8 @@ impl Proposer {
         self.end_attempt();
         let catchup = &mut self.lead.catchup;
         catchup.hold = None;
+        // Nobody has one that is newer: for others an older one may do.
+        catchup.above = Position(0);
         catchup.tried = Audience::default();
         catchup.failures = (catchup.failures + 1).min(MAX_DOUBLINGS);
         let pause = (self.timing.repeat_ns << catchup.failures).min(self.timing.catchup_limit_ns);
@@ -377,6 +382,8 @@ impl Proposer {
                 }
                 verdict::TOO_OLD => {
                     mark(Mark::TargetWantsNewer);
+                    // As long as no commit is known nothing else says so, and the same would be offered again.
+                    self.lead.catchup.above = Position(about.point.position.0.saturating_add(1));
                     self.note_refusal(on.now, node, commit, Refusal::TooOld);
                 }
                 verdict::UNABLE => {
@@ -449,8 +456,8 @@ impl Proposer {
 #[cfg(feature = "model")]
 impl Catchup {
     pub(crate) fn canonical(&self, out: &mut impl Canonical) {
-        let Catchup { stage, since, hold, tried, failures, own } = self;
-        out.plain((hold, tried, failures, own));
+        let Catchup { stage, since, hold, above, tried, failures, own } = self;
+        out.plain((hold, above, tried, failures, own));
         out.moment(*since);
         match *stage {
             Stage::Resting { until, asked } => {
