@@ -86,7 +86,7 @@ fn what_cannot_be_is_refused_and_an_interrupted_demo_leaves_nothing() {
         assert_eq!(turn.left_behind(), 0);
     }
     let dir = turn.path("interrupted");
-    let mut command = turn.demo("--groups 3 --ring 4M --entries 100000000");
+    let mut command = turn.demo("--groups 3 --ring 4M --entries 3000000 --size 16");
     let child = command.arg("--dir").arg(&dir).spawn().expect("starts");
     let parent = child.id().to_string();
     eventually("nodes run", || processes_with(&parent).len() == 3);
