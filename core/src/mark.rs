@@ -319,9 +319,9 @@ machines! {
         TargetUnable,
         /// leader: taking -> saving: its base has passed the snapshot
         Passed,
-        /// leader: taking -> resting: nobody is left who needs this one
+        /// leader: taking -> resting: nobody is left who may take this one
         Exhausted,
-        /// leader: saving or taking -> resting: whoever needed it is gone
+        /// leader: saving or taking -> resting: nobody needs one any more
         Deserted,
         /// leader: saving or taking -> resting: the ring was held for long enough
         LetRingGo,

@@ -146,6 +146,7 @@ fn request(
 ) -> Result<RequestLine> {
     let before = RequestLine::read(area, request_of(peer)).unwrap_or_default();
     let status = group.nodes[target].replica.status();
+    let source_boot = 21 + roll(u, 3)?;
     Ok(RequestLine {
         from_boot: 20 + u64::from(peer.0),
         to_boot: 21 + target as u64,
@@ -161,10 +162,7 @@ fn request(
         source: if roll(u, 4)? == 0 { roll(u, 17)? as u8 } else { 1 + roll(u, 3)? as u8 },
         position: about(u, status.end.position.0, 64)?,
         commit: about(u, status.anchor.position.0, 64)?,
-        source_boot: {
-            let boot = 21 + roll(u, 3)?;
-            about(u, boot, 1)?
-        },
+        source_boot: about(u, source_boot, 1)?,
         number: if roll(u, 4)? == 0 { word(u)? } else { 1 },
         chain: u64::from(status.end.chain.0),
         qp_state: if roll(u, 2)? == 0 { roll(u, 7)? as u8 } else { before.qp_state },
