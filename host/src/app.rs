@@ -21,7 +21,7 @@ pub trait StateMachine: Send + 'static {
     ///
     /// Called on one of the nodes that have kept up, rarely. Runs in a thread of its own, however long it takes: the node beats and
     /// votes meanwhile, but applies nothing and answers no reads. What is written goes into memory that is as long as
-    /// [`crate::Options::snapshot_len`] says; more than that is an error. As long as no node of a group can save, who has
+    /// [`snapshot_len`](field@crate::Options::snapshot_len) says; more than that is an error. As long as no node of a group can save, who has
     /// fallen behind stays behind.
     fn save(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         let _ = out;

@@ -267,7 +267,8 @@ impl Proposer {
             mark(Mark::SourceLeft);
             return self.try_another(on, source);
         }
-        if !own && !(self.peers[source].is_in_window() && self.peers[source].is_asking_save()) {
+        let asked = self.peers[source].is_in_window() && self.peers[source].is_asking_save();
+        if !own && !asked {
             return self.follow_source_that_left(on, source, since, floor);
         }
         let answer =

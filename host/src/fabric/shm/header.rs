@@ -253,7 +253,7 @@ mod tests {
             |h| h.file_len = u64::MAX,
             |h| h.snapshot_len = 0,
             |h| h.snapshot_len = 8,
-            |h| h.snapshot_len = u64::MAX & !0xffff,
+            |h| h.snapshot_len = !0xffff,
             |h| h.log += 8,
             |h| h.control = 0,
             |h| h.format = 1,
