@@ -256,8 +256,9 @@ impl Proposer {
         floor: Position,
     ) {
         let own = source == self.me.node;
-        let same = own || on.links[source].is_up() && on.links[source].peer().boot == boot;
-        if !same || !own && !(self.is_fit_source(on, source) && self.peers[source].is_asking_save()) {
+        let same = on.links[source].is_up() && on.links[source].peer().boot == boot;
+        let stands = same && self.is_fit_source(on, source) && self.peers[source].is_asking_save();
+        if !own && !stands {
             mark(Mark::SourceLeft);
             return self.try_another(on, source);
         }
