@@ -53,7 +53,7 @@ impl Application {
         for word in [self.index.0, self.count, self.hash, len] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        let mut word = self.hash ^ self.count ^ self.index.0.rotate_left(32);
+        let mut word = self.hash ^ self.count.rotate_left(17) ^ self.index.0.rotate_left(40);
         while (bytes.len() as u64) < len {
             word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             bytes.extend_from_slice(&word.to_le_bytes());
