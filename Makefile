@@ -4,9 +4,10 @@ CARGO ?= cargo
 ARGS ?=
 SEEDS ?= 20000
 SECONDS ?= 60
+ROUNDS ?= 20
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted fuzz lab acceptance bench doc setup
+.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -15,6 +16,7 @@ help:
 	@echo 'make sim          the simulator over SEEDS (20000) seeds'
 	@echo 'make model        every schedule of three replicas on a tiny fabric, within bounds (some minutes)'
 	@echo 'make planted      plants one bug after the other into the core and looks for each; ARGS="--bug NAME" for one'
+	@echo 'make chaos        ROUNDS (20) of real processes that are killed, stopped and started anew, members and leaders changed, judged'
 	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
@@ -54,6 +56,10 @@ model: setup
 # Built like the tests, whose dependencies it shares.
 planted: setup
 	$(CARGO) run --profile test --quiet --package ringleader-tests --features planted --bin planted -- $(ARGS)
+
+# Built like the tests, of which it is a part.
+chaos: setup
+	$(CARGO) run --profile test --quiet --package ringleader-chaos --bin chaos -- --rounds $(ROUNDS) $(ARGS)
 
 # Sanitizers and coverage are nightly's. What is missing is named, and is no error: the properties are in the tests, too.
 fuzz: setup

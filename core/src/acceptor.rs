@@ -4,8 +4,6 @@
 //! them is local except that a local fence takes effect at once. It runs in the host agent or on the DPU.
 
 use crate::beat::{self, BeatWatch, RawBeat};
-#[cfg(feature = "model")]
-use crate::canonical::{self, Canonical, Counter, Space};
 use crate::detector::{Detector, leader_to_probe};
 use crate::event::{Event, Events};
 use crate::inbound::{Change, Inbound};
@@ -28,6 +26,10 @@ use crate::verb::{Class, Completion, Verb};
 use crate::walker::Walker;
 use crate::watch::Watch;
 use crate::{entry, layout};
+
+#[cfg(feature = "model")]
+mod canonical;
+mod install;
 
 /// The request being worked on: only one at a time, and only this may change the promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +69,8 @@ pub(crate) struct Acceptor {
     writer: NodeId,
     /// The promise was given and its holder has not got its grant yet.
     grant_due: bool,
+    /// Nobody gets a grant: the log is about to begin anew behind a snapshot.
+    closed: bool,
     operation: Operation,
     pending: Option<Request>,
     walker: Walker,
@@ -106,6 +110,7 @@ impl Acceptor {
             promised_to: Boot(0),
             writer: NodeId::NOBODY,
             grant_due: false,
+            closed: false,
             operation: Operation::Idle,
             pending: None,
             walker: Walker::new(LogPoint::start(0)),
@@ -417,7 +422,9 @@ impl Acceptor {
         self.answer(request, verdict::GRANTED);
         if request.from == self.me.node {
             self.candidacy = self.roster.in_force().clone();
-            self.give_grant(on, request.from);
+            if !self.closed {
+                self.give_grant(on, request.from);
+            }
         }
     }
 
@@ -428,9 +435,14 @@ impl Acceptor {
         self.walker.step(&on.areas.log, self.me.ring_len, self.promise, self.beat.line());
         if self.roster.follow(&self.walker, &on.areas.log, self.me.ring_len) {
             self.progress.config_index = self.roster.anchored().index.0;
-            if !voted && self.votes() {
-                self.silent_until = self.silent_until.max(on.now.after(self.timing.start_silence_ns()));
-            }
+            self.be_silent_if_new(on.now, voted);
+        }
+    }
+
+    /// Who votes by now, and did not before, is silent like a newcomer.
+    fn be_silent_if_new(&mut self, now: Instant, voted: bool) {
+        if !voted && self.votes() {
+            self.silent_until = self.silent_until.max(now.after(self.timing.start_silence_ns()));
         }
     }
 
@@ -462,6 +474,7 @@ impl Acceptor {
             anchor: *self.walker.anchor(),
             applied: Position(self.progress.applied),
             durable: Position(self.progress.durable),
+            ..Answer::default()
         };
         self.answered[request.from] =
             Answered { boot: request.boot, sequence: request.sequence, answer, void: false };
@@ -510,7 +523,7 @@ impl Acceptor {
         on: &mut Surroundings<M>,
         watches: &mut Table<Watch>,
         leading: bool,
-        applied: Position,
+        (applied, is_away): (Position, bool),
     ) {
         self.look_at_beat(on);
         for (node, inbound) in self.inbound.entries_mut() {
@@ -545,7 +558,8 @@ impl Acceptor {
         let role = if leading { progress_flags::LEADER } else { 0 };
         let quiet = if self.detector.is_quiet() { progress_flags::QUIET } else { 0 };
         let formed = self.progress.flags & progress_flags::FORMED;
-        let flags = formed | role | quiet | progress_flags::HOST_ALIVE;
+        let away = if is_away { progress_flags::AWAY } else { 0 };
+        let flags = formed | role | quiet | away | progress_flags::HOST_ALIVE;
         if flags != self.progress.flags || on.now.since(self.progress_at) >= self.timing.beat_ns / 4 {
             self.progress.flags = flags;
             self.publish(on);
@@ -565,7 +579,11 @@ impl Acceptor {
     /// Arming is apart from granting: a vote counts at once, and write permission follows when both ends are up.
     fn grant_when_armed(&mut self) {
         let holder = self.promise.node();
-        if self.grant_due && holder != self.me.node && self.inbound[holder].can_grant(self.promised_to) {
+        if self.grant_due
+            && !self.closed
+            && holder != self.me.node
+            && self.inbound[holder].can_grant(self.promised_to)
+        {
             // The former writer was fenced before the promise was given.
             assert!(self.inbound.iter().all(|inbound| !inbound.may_write()), "one writer at the most");
             self.inbound[holder].grant();
@@ -685,80 +703,4 @@ impl Acceptor {
         }
         line
     }
-}
-
-#[cfg(feature = "model")]
-impl Acceptor {
-    pub(crate) fn canonical<C: Canonical>(&self, out: &mut C) {
-        let Acceptor {
-            me,
-            timing: _,
-            promise,
-            promised_to,
-            writer,
-            grant_due,
-            operation,
-            pending,
-            walker,
-            roster,
-            candidacy,
-            beat,
-            granted_at,
-            silent_until,
-            detector,
-            inbound,
-            answered,
-            answers,
-            revision,
-            written,
-            progress,
-            progress_version: _,
-            progress_at,
-        } = self;
-        let me = me.node;
-        out.plain((promise, promised_to, writer, grant_due, walker, candidacy));
-        roster.canonical(out);
-        match *operation {
-            Operation::Idle => out.plain(0u8),
-            Operation::Fencing { request, judged, since } => {
-                out.plain(1u8);
-                canonical_request(&request, out);
-                beat::canonical_raw(&judged, me, out);
-                out.moment(since);
-            }
-            Operation::Walking { request } => {
-                out.plain(2u8);
-                canonical_request(&request, out);
-            }
-        }
-        out.plain(pending.is_some());
-        if let Some(request) = pending {
-            canonical_request(request, out);
-        }
-        beat.canonical(me, out);
-        out.moment_if_any(*granted_at);
-        out.moment(*silent_until);
-        detector.canonical(promise.node(), out);
-        inbound.canonical(out, |_, inbound, out| inbound.canonical(me, out));
-        answered.canonical(out, |node, answered, out| {
-            let Answered { boot, sequence, answer, void } = answered;
-            out.plain((boot, answer, void));
-            out.count(Space::own(Counter::Sequence, node), *sequence);
-        });
-        answers.canonical(out, |node, answers, out| {
-            let versions = Space::new(Counter::Answer, me, node);
-            answers.canonical(versions, |line, out: &mut C| canonical::answer_line(line, me, node, out), out);
-        });
-        // Only whether a line is to be made anew matters.
-        written.canonical(out, |_, written, out| out.plain(written == revision));
-        canonical::progress_line(progress, me, out);
-        out.moment(*progress_at);
-    }
-}
-
-#[cfg(feature = "model")]
-fn canonical_request(request: &Request, out: &mut impl Canonical) {
-    let Request { from, boot, sequence, term, ask } = request;
-    out.plain((from, boot, term, ask));
-    out.count(Space::own(Counter::Sequence, *from), *sequence);
 }

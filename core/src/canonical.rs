@@ -111,12 +111,19 @@ pub fn request_line(line: &RequestLine, of: NodeId, to: NodeId, out: &mut impl C
         qp_epoch,
         kind,
         qp_state,
+        source,
         padding,
+        position,
+        commit,
+        source_boot,
+        number,
+        chain,
         reserved,
         version,
         crc: _,
     } = *line;
     out.plain((from_boot, to_boot, to_incarnation, term, last_term, last_index, hash));
+    out.plain((source, position, commit, source_boot, number, chain));
     out.plain((kind, qp_state, padding, reserved));
     out.count(Space::own(Counter::Sequence, of), sequence);
     out.count(Space::new(Counter::End, of, to), qp_numbers);
@@ -145,14 +152,16 @@ pub fn answer_line(line: &AnswerLine, of: NodeId, to: NodeId, out: &mut impl Can
         verdict,
         qp_state,
         padding,
+        snapshot_number,
+        snapshot_len,
+        fetched,
         reserved,
-        reserved_tail,
         version,
         crc: _,
     } = *line;
     out.plain((from_boot, to_boot, promise, last_term, last_index, last_position));
     out.plain((anchor_term, anchor_index, anchor_position, anchor_chain, applied, durable));
-    out.plain((verdict, qp_state, padding, reserved, reserved_tail));
+    out.plain((verdict, qp_state, padding, snapshot_number, snapshot_len, fetched, reserved));
     out.count(Space::own(Counter::Sequence, to), sequence);
     out.count(Space::new(Counter::Armed, of, to), qp_numbers);
     out.count(Space::new(Counter::Epoch, of, to), u64::from(qp_epoch));

@@ -77,7 +77,7 @@ pub enum Event {
         /// Why.
         reason: GiveUp,
     },
-    /// A follower of this leader is below what can be served from the ring: it stays behind until it gets a snapshot.
+    /// A follower of this leader is below what can be served from the ring: it needs a snapshot.
     Behind {
         /// The follower.
         node: NodeId,
@@ -109,6 +109,21 @@ pub enum Event {
     NewGroup {
         /// The new group's id.
         group: u128,
+    },
+    /// The application is to write its state as it is now into the snapshot area, through [`crate::snapshot::Writer`]. Answered by
+    /// `Replica::handle_saved`; until then nothing is applied, and no read is answered.
+    SaveSnapshot {
+        /// Which one.
+        number: u32,
+    },
+    /// The application is to become what the bytes in the snapshot area say, which are final until it is answered: see
+    /// [`crate::mem::Area::lend_loading`]. Answered by `Replica::handle_loaded`; until then nothing is applied, and no
+    /// read is answered.
+    LoadSnapshot {
+        /// Which one.
+        number: u32,
+        /// How many bytes: their CRC is right.
+        len: u64,
     },
     /// Bytes that were found valid before are not any more, or an entry is of an unknown kind: applying stops here.
     Stuck {

@@ -17,13 +17,15 @@ compile_error!("registered memory is little-endian, and so must be the processor
 /// "ringlead", the first word of a header.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringlead");
 /// Version of everything in this file and of the entry format.
-pub const LAYOUT_VERSION: u32 = 2;
+pub const LAYOUT_VERSION: u32 = 3;
 /// Areas, and the rings in them, are aligned to the largest page size of the machines the agents run on.
 pub const AREA_ALIGN: u64 = 64 * 1024;
 /// Smallest ring, in bytes.
 pub const MIN_RING_LEN: u64 = 512 * 1024;
 /// Largest ring, in bytes: slot lengths stay below 2^32 with room to spare.
 pub const MAX_RING_LEN: u64 = 1 << 34;
+/// Longest snapshot, in bytes.
+pub const MAX_SNAPSHOT_LEN: u64 = 1 << 44;
 
 /// The control area: READ and WRITE for peers.
 pub mod control {
@@ -58,6 +60,26 @@ pub mod log {
     }
 }
 
+/// The snapshot area: READ for peers, and nobody but its node stores into it. Its first part holds lines, and what was READ of
+/// another node's; behind it is a state of an application, the node's own or one that it takes from another.
+pub mod snapshot {
+    /// [`super::SnapshotLine`]: zero unless the bytes are those of a snapshot that this node saved.
+    pub const HEADER: u64 = 0;
+    /// [`super::ConfigBlock`]: the configuration at the snapshot's point.
+    pub const CONFIG: u64 = 2048;
+    /// Where the header of another node is READ to.
+    pub const TAKEN_HEADER: u64 = 4096;
+    /// Where the configuration block of another node's snapshot is READ to.
+    pub const TAKEN_CONFIG: u64 = 6144;
+    /// The application's bytes.
+    pub const BYTES: u64 = super::AREA_ALIGN;
+
+    /// Length of the area in bytes, for snapshots of up to `snapshot_len` bytes: nothing at all for 0.
+    pub const fn len(snapshot_len: u64) -> u64 {
+        if snapshot_len == 0 { 0 } else { BYTES + snapshot_len }
+    }
+}
+
 /// The staging area: local memory, never given to a peer. Sources of WRITEs and targets of READs come first, then the
 /// staging ring, at the offset at which the log area has its ring.
 pub mod staging {
@@ -86,6 +108,10 @@ pub mod staging {
     /// Where the leader line of `peer` is read to.
     pub const fn leader(peer: usize) -> u64 {
         request(peer) + 896
+    }
+    /// Where READs that confirm WRITEs to `peer` land: eight words.
+    pub const fn confirm(peer: usize, word: usize) -> u64 {
+        request(peer) + 960 + word as u64 * 8
     }
     /// Where the configuration block of `peer` is read to.
     pub const fn config(peer: usize) -> u64 {
@@ -212,6 +238,8 @@ pub mod progress_flags {
     pub const HOST_ALIVE: u64 = 4;
     /// This node is in a formed group.
     pub const FORMED: u64 = 8;
+    /// Its application writes its state, or becomes another one's: it applies nothing meanwhile.
+    pub const AWAY: u64 = 16;
 }
 
 line! {
@@ -265,6 +293,40 @@ pub mod beat_flags {
 }
 
 line! {
+    /// What a node has saved in its snapshot area. Written when all of it is there, and zeroed before any of it changes.
+    SnapshotLine[256] {
+        /// Group id, low half.
+        group_low: u64,
+        /// Group id, high half.
+        group_high: u64,
+        /// Boot of the writer.
+        boot: u64,
+        /// Counts the snapshots of `boot`.
+        number: u64,
+        /// Index of the last entry in it.
+        index: u64,
+        /// Term of that entry.
+        term: u64,
+        /// Where the next entry starts.
+        position: u64,
+        /// Bytes of it.
+        len: u64,
+        /// Chain of the last entry in it.
+        chain: u32,
+        /// CRC-32C of its bytes.
+        bytes_crc: u32,
+        /// CRC-32C of its configuration block.
+        config_crc: u32,
+        /// 0.
+        padding: u32,
+        /// Of each node, 1..=15, the last life that a configuration took out; 0: none.
+        removed: [u64; MAX_NODES],
+        /// 0.
+        reserved: [u64; 6],
+    }
+}
+
+line! {
     /// The line a leader writes into the log area of each acceptor that granted it.
     BeatLine[64] {
         /// The promise word of the leader: `term << 8 | node`.
@@ -299,6 +361,10 @@ pub mod request_kind {
     pub const FORMED: u8 = 4;
     /// The leader of `term` hands over: the reader is to stand.
     pub const CAMPAIGN: u8 = 5;
+    /// The leader of `term` asks for a snapshot of the reader's application, at `position` or above it.
+    pub const SAVE: u8 = 6;
+    /// The leader of `term` tells the reader to take the snapshot `number` of node `source`.
+    pub const TAKE: u8 = 7;
 }
 
 /// Answers of an [`AnswerLine`].
@@ -315,6 +381,14 @@ pub mod verdict {
     pub const OLDER: u8 = 4;
     /// No: cannot take part in this forming.
     pub const NOT_FRESH: u8 = 5;
+    /// It is being done.
+    pub const WORKING: u8 = 6;
+    /// No: no snapshot can be made or taken here now.
+    pub const UNABLE: u8 = 7;
+    /// No: the snapshot is not to be had, its source is gone or has another one by now.
+    pub const LOST: u8 = 8;
+    /// No: the snapshot is older than what the reader may have been counted for.
+    pub const TOO_OLD: u8 = 9;
 }
 
 /// States of a queue pair's end, as the lines show them.
@@ -344,9 +418,9 @@ line! {
         sequence: u64,
         /// Term of a vote or access.
         term: u64,
-        /// Term of the last entry of a candidate; low half of the group id with `FORMED`.
+        /// Term of the last entry of a candidate, or in the snapshot with `TAKE`; low half of the group id with `FORMED`.
         last_term: u64,
-        /// Index of the last entry of a candidate; high half of the group id with `FORMED`.
+        /// Index of the last entry of a candidate, or in the snapshot with `TAKE`; high half of the group id with `FORMED`.
         last_index: u64,
         /// Hash of a configuration.
         hash: u64,
@@ -358,10 +432,22 @@ line! {
         kind: u8,
         /// [`qp`].
         qp_state: u8,
+        /// With `TAKE`: the node that has the snapshot.
+        source: u8,
         /// 0.
-        padding: [u8; 2],
+        padding: u8,
+        /// With `SAVE`: no snapshot below this will do. With `TAKE`: the end of the last entry in the snapshot.
+        position: u64,
+        /// With `TAKE`: what was committed when the reader was found to need a snapshot.
+        commit: u64,
+        /// With `TAKE`: boot of the source.
+        source_boot: u64,
+        /// With `TAKE`: the number of the snapshot.
+        number: u64,
+        /// With `TAKE`: chain of the last entry in the snapshot.
+        chain: u64,
         /// 0.
-        reserved: [u64; 13],
+        reserved: [u64; 8],
     }
 }
 
@@ -382,7 +468,7 @@ line! {
         last_index: u64,
         /// End of the last entry in the log.
         last_position: u64,
-        /// Term of the anchor.
+        /// Term of the anchor; in answers to `SAVE`, here and in the next two, the last entry in the snapshot.
         anchor_term: u64,
         /// Index of the anchor.
         anchor_index: u64,
@@ -404,10 +490,14 @@ line! {
         qp_state: u8,
         /// 0.
         padding: [u8; 6],
+        /// In answers to `SAVE` and `TAKE`: the number of the snapshot.
+        snapshot_number: u64,
+        /// Bytes of the snapshot.
+        snapshot_len: u64,
+        /// In answers to `TAKE`: how many of them are here.
+        fetched: u64,
         /// 0.
-        reserved: [u64; 7],
-        /// 0.
-        reserved_tail: u64,
+        reserved: [u64; 5],
     }
 }
 
@@ -466,6 +556,9 @@ line! {
 }
 
 const _: () = assert!(control::CONFIG + size_of::<ConfigBlock>() as u64 <= control::LEN);
+const _: () = assert!(snapshot::HEADER + size_of::<SnapshotLine>() as u64 <= snapshot::CONFIG);
+const _: () = assert!(snapshot::CONFIG + size_of::<ConfigBlock>() as u64 <= snapshot::TAKEN_HEADER);
+const _: () = assert!(snapshot::TAKEN_CONFIG + size_of::<ConfigBlock>() as u64 <= snapshot::BYTES);
 const _: () = assert!(size_of::<AnswerLine>() as u64 == MAIL_LEN);
 const _: () = assert!(staging::config(MAX_NODES) + size_of::<ConfigBlock>() as u64 <= log::RING);
 
@@ -522,8 +615,8 @@ mod tests {
             max_entry: 9,
             ..Header::default()
         };
-        golden(header, &[0x6461656c676e6972, 2 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(sealed(header)[15] >> 32, 0x0dc59496, "the CRC of these very bytes");
+        golden(header, &[0x6461656c676e6972, 3 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(sealed(header)[15] >> 32, 0x1b51e620, "the CRC of these very bytes");
     }
 
     #[test]
@@ -575,9 +668,16 @@ mod tests {
             qp_epoch: 10,
             kind: 11,
             qp_state: 12,
+            source: 13,
+            position: 14,
+            commit: 15,
+            source_boot: 16,
+            number: 17,
+            chain: 18,
             ..RequestLine::default()
         };
-        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10 | 11 << 32 | 12 << 40]);
+        let packed = 10 | 11 << 32 | 12 << 40 | 13 << 48;
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, packed, 14, 15, 16, 17, 18]);
         let line = AnswerLine {
             from_boot: 1,
             to_boot: 2,
@@ -596,9 +696,35 @@ mod tests {
             anchor_chain: 15,
             verdict: 16,
             qp_state: 17,
+            snapshot_number: 18,
+            snapshot_len: 19,
+            fetched: 20,
             ..AnswerLine::default()
         };
-        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 | 15 << 32, 16 | 17 << 8]);
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 | 15 << 32, 16 | 17 << 8, 18, 19, 20]);
+    }
+
+    #[test]
+    fn golden_snapshot() {
+        let mut line = SnapshotLine {
+            group_low: 1,
+            group_high: 2,
+            boot: 3,
+            number: 4,
+            index: 5,
+            term: 6,
+            position: 7,
+            len: 8,
+            chain: 9,
+            bytes_crc: 10,
+            config_crc: 11,
+            ..SnapshotLine::default()
+        };
+        line.removed[14] = 12;
+        let mut words = [0; 25];
+        words[..10].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9 | 10 << 32, 11]);
+        words[24] = 12;
+        golden(line, &words);
     }
 
     #[test]
@@ -647,5 +773,6 @@ mod tests {
     fn places_are_as_documented() {
         assert_eq!((request_of(NodeId(1)), answer_of(NodeId(2)), control::CONFIG), (1216, 4480, 7168));
         assert_eq!(log::len(MIN_RING_LEN), 64 * 1024 + 512 * 1024);
+        assert_eq!((snapshot::len(0), snapshot::len(64 * 1024)), (0, 128 * 1024));
     }
 }

@@ -34,6 +34,7 @@ pub mod replica;
 mod request;
 mod rng;
 mod roster;
+pub mod snapshot;
 mod table;
 pub mod timing;
 pub mod types;

@@ -139,6 +139,8 @@ machines! {
         Respects,
         /// waiting -> idle: the leader was heard
         HeardWhileWaiting,
+        /// looking or waiting -> idle: a snapshot is being loaded
+        Loads,
         /// waiting -> looking: a higher promise appeared
         RespectsAgain,
         /// waiting -> asking the own acceptor
@@ -287,6 +289,78 @@ machines! {
         MajorityLost,
         /// a new group is made of what a survivor holds
         NewGroup,
+    }
+
+    /// How a follower that is below the ring gets a snapshot (protocol.md 11).
+    Snapshot "snapshot" {
+        /// leader: resting -> saving, by a follower
+        AsksFollower,
+        /// leader: resting -> saving, by itself
+        AsksItself,
+        /// leader: saving -> taking: the source has saved it
+        Offered,
+        /// leader: saving -> the next source: it left the window, died, or began anew
+        SourceLeft,
+        /// leader: saving -> the next source: it cannot
+        SourceUnable,
+        /// leader: saving -> the next source: it takes too long
+        SourceLate,
+        /// leader: saving -> resting: there is no source left
+        NoSource,
+        /// leader: a follower is told what to take
+        TellsTarget,
+        /// leader: taking -> asking: a follower has it
+        Done,
+        /// leader: taking -> the next source: a follower could not get it
+        Lost,
+        /// leader: taking: a follower needs a newer one
+        TargetWantsNewer,
+        /// leader: taking: a follower cannot take one
+        TargetUnable,
+        /// leader: taking -> saving: its base has passed the snapshot
+        Passed,
+        /// leader: taking -> resting: nobody is left who may take this one
+        Exhausted,
+        /// leader: saving or taking -> resting: nobody needs one any more
+        Deserted,
+        /// leader: saving or taking -> resting: the ring was held for long enough
+        LetRingGo,
+        /// source: the application is told to write its state
+        Saves,
+        /// source: the snapshot can be had
+        Saved,
+        /// source: the application could not
+        SaveFailed,
+        /// target: idle -> taking
+        Begins,
+        /// target: told the same once more, it goes on where it was
+        Resumes,
+        /// target: told to take another in the middle of one
+        Switches,
+        /// target: taking -> idle: nobody tells it to any more
+        Abandoned,
+        /// target: taking -> done: it has applied all that by now
+        ThereAlready,
+        /// target: taking -> refused: no room, or an application that cannot go on
+        CannotTake,
+        /// target: taking -> lost: the source has begun anew
+        SourceAnew,
+        /// target: taking -> lost: the source is not reached
+        SourceSilent,
+        /// target: taking -> lost: the source has another snapshot, or none
+        HeaderGone,
+        /// target: taking -> lost: it was another one in the end
+        HeaderChanged,
+        /// target: taking -> lost: the bytes are not those of the header
+        BytesWrong,
+        /// target: whole -> refused: older than what it may have been counted for
+        TooOld,
+        /// target: whole -> loading
+        Loads,
+        /// target: loading -> the log begins behind it
+        Installed,
+        /// target: loading -> refused: the application cannot
+        LoadFailed,
     }
 
     /// What an application is handed.

@@ -12,6 +12,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::layout::snapshot;
+
 /// Who owns or maps the words of an area: the host's mapping in production, an array in simulator and model.
 ///
 /// The slice's address and length never change during the life of the value, and its start is 64-byte aligned where the
@@ -149,6 +151,18 @@ impl<M: Memory> Area<M> {
     }
 }
 
+impl<M: Memory> Area<M> {
+    /// Lends the first `len` bytes of a snapshot that is being loaded, from the snapshot area; `None` when that is shorter.
+    ///
+    /// For `Event::LoadSnapshot`, until it is answered: from the one to the other nothing is stored there, neither by the core nor
+    /// for it (peers have no permission, and no READ into the area is under way), and no
+    /// [`Writer`](crate::snapshot::Writer) may be used by the host.
+    pub fn lend_loading(&self, len: u64) -> Option<&[u8]> {
+        let end = snapshot::BYTES.checked_add(len)?;
+        (end <= self.len()).then(|| self.lend(snapshot::BYTES, len as usize))
+    }
+}
+
 /// The memory of one replica, all zero at its start.
 #[derive(Clone, Debug)]
 pub struct Areas<M> {
@@ -158,6 +172,8 @@ pub struct Areas<M> {
     pub log: Area<M>,
     /// [`crate::layout::staging`]: only this node, and its NIC as source and target.
     pub staging: Area<M>,
+    /// [`crate::layout::snapshot`]: peers READ it, only this node stores into it. Empty in a group without snapshots.
+    pub snapshot: Area<M>,
 }
 
 /// Orders reads of memory that a device or another processor wrote: what is read after it is at least as new as what

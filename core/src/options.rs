@@ -1,8 +1,8 @@
 //! What a replica is started with, and what of it is possible.
 
 use crate::entry;
-use crate::layout::{MAX_RING_LEN, MIN_RING_LEN};
-use crate::proposer::{OwnCopy, Quorum};
+use crate::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
+use crate::proposer::{Confirm, OwnCopy, Quorum};
 use crate::read::LeaseReads;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, MAX_NODES, NodeId};
@@ -15,6 +15,7 @@ pub(crate) struct Identity {
     pub(crate) boot: Boot,
     pub(crate) ring_len: u64,
     pub(crate) max_entry: u64,
+    pub(crate) snapshot_len: u64,
 }
 
 /// What a replica is started with.
@@ -28,12 +29,17 @@ pub struct Options {
     pub ring_len: u64,
     /// Largest slot in bytes, header and tail included: a multiple of 64, an eighth of the ring at most.
     pub max_entry: u64,
+    /// Bytes of the largest snapshot: a multiple of 64 KiB, or 0: this node neither gives nor takes snapshots, and arranges none as
+    /// leader. The same on all nodes.
+    pub snapshot_len: u64,
     /// Durations and sizes; the same on all nodes.
     pub timing: Timing,
     /// Which voters count for a commit.
     pub quorum: Quorum,
     /// When a leader copies to its own log.
     pub own_copy: OwnCopy,
+    /// What says that the bytes of a WRITE are placed.
+    pub confirm: Confirm,
     /// Whether a leader answers reads by its lease alone; `None`: never. The same on all nodes.
     pub lease_reads: Option<LeaseReads>,
     /// Random, new whenever promise or log were lost; not 0.
@@ -54,6 +60,8 @@ pub enum OptionsError {
     RingLen,
     /// The largest slot is no multiple of 64, or above an eighth of the ring.
     MaxEntry,
+    /// The largest snapshot is no multiple of 64 KiB, or longer than 16 TiB.
+    SnapshotLen,
     /// Durations that contradict each other, are 0 or longer than an hour, or sizes that are no multiples of 64.
     Timing,
     /// Clocks cannot differ by that much, or by nothing.
@@ -77,7 +85,7 @@ impl Options {
 
     /// The same for rings that are `min_ring_len` long at least.
     pub(crate) fn check_above(&self, min_ring_len: u64) -> Result<Identity, OptionsError> {
-        let Options { node, ring_len, max_entry, incarnation, boot, .. } = *self;
+        let Options { node, ring_len, max_entry, snapshot_len, incarnation, boot, .. } = *self;
         if !node.is_valid() || self.peers[node.slot()] || self.peers[0] {
             return Err(OptionsError::Node);
         }
@@ -90,6 +98,9 @@ impl Options {
         {
             return Err(OptionsError::MaxEntry);
         }
+        if !snapshot_len.is_multiple_of(AREA_ALIGN) || snapshot_len > MAX_SNAPSHOT_LEN {
+            return Err(OptionsError::SnapshotLen);
+        }
         if !self.timing.is_sound() {
             return Err(OptionsError::Timing);
         }
@@ -99,6 +110,6 @@ impl Options {
         if incarnation.0 == 0 || boot.0 == 0 {
             return Err(OptionsError::Identity);
         }
-        Ok(Identity { node, incarnation, boot, ring_len, max_entry })
+        Ok(Identity { node, incarnation, boot, ring_len, max_entry, snapshot_len })
     }
 }

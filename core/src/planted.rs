@@ -147,6 +147,26 @@ bugs! {
     LeaseWithoutDrift = "lease-without-drift",
     /// A lease is judged by a reading of the clock from before the read arrived (9, lease read).
     LeaseByOlderClock = "lease-by-older-clock",
+    /// A completion counts though WRITEs are to be confirmed by READ (8).
+    CompletionCounted = "completion-counted",
+    /// A snapshot is given, told of and loaded, however old it is (11).
+    SnapshotTakesBack = "snapshot-takes-back",
+    /// A follower is served from below `base` (8, preparing; 14, 12).
+    ServedBelowBase = "served-below-base",
+    /// What lies below an installed snapshot is served (1, base; 11).
+    BaseWithoutSnapshot = "base-without-snapshot",
+    /// A snapshot is loaded without a second look at its header, and whatever its CRC (11).
+    SnapshotUnchecked = "snapshot-unchecked",
+    /// A leader recycles what follows the snapshot that a follower takes (11).
+    HoldsNothing = "holds-nothing",
+    /// Entries are applied while the application writes its state (11).
+    ApplyWhileSaving = "apply-while-saving",
+    /// The log begins behind a snapshot before the application has become it (11).
+    InstalledBeforeLoaded = "installed-before-loaded",
+    /// The configuration of a snapshot is not taken over (11).
+    SnapshotConfigForgotten = "snapshot-config-forgotten",
+    /// A node that installs a snapshot forgets what it promised (11).
+    SnapshotForgetsPromise = "snapshot-forgets-promise",
 }
 
 #[cfg(feature = "planted")]

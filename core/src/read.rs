@@ -234,14 +234,15 @@ impl Queue {
         batch || rest
     }
 
-    /// What has ended and was not reported: up to which number, and why if without an answer.
-    pub(crate) fn poll(&mut self, applied: Position) -> Option<(u64, Option<ReadFailure>)> {
+    /// What has ended and was not reported: up to which number, and why if without an answer. Nobody can answer while nothing is
+    /// `applied`.
+    pub(crate) fn poll(&mut self, applied: Option<Position>) -> Option<(u64, Option<ReadFailure>)> {
         if let Some((number, why)) = self.failed.take() {
             self.ended = number;
             return Some((number, Some(why)));
         }
         match self.stage {
-            Stage::Applying { commit } if applied >= commit => {
+            Stage::Applying { commit } if applied.is_some_and(|applied| applied >= commit) => {
                 self.stage = Stage::Idle;
                 self.ended = self.taken;
                 Some((self.taken, None))
@@ -298,10 +299,10 @@ mod tests {
         queue.take(Stage::Applying { commit: Position(64) });
         assert_eq!(queue.push(Instant(2)), Some(3));
         assert!(!queue.wants_batch());
-        assert_eq!(queue.poll(Position(0)), None);
-        assert_eq!(queue.poll(Position(64)), Some((2, None)));
+        assert_eq!(queue.poll(Some(Position(0))), None);
+        assert_eq!(queue.poll(Some(Position(64))), Some((2, None)));
         assert!(queue.wants_batch());
-        assert_eq!(queue.poll(Position(64)), None);
+        assert_eq!(queue.poll(Some(Position(64))), None);
     }
 
     #[test]
@@ -315,7 +316,7 @@ mod tests {
         queue.push(Instant(6));
         assert!(queue.wants_settled_batch());
         queue.take_settled(Stage::Applying { commit: Position(0) });
-        assert_eq!(queue.poll(Position(0)), Some((1, None)));
+        assert_eq!(queue.poll(Some(Position(0))), Some((1, None)));
         assert!(!queue.wants_settled_batch());
     }
 
@@ -327,15 +328,15 @@ mod tests {
         queue.push(Instant(50));
         assert!(!queue.expire(Instant(100), LIMIT, ReadFailure::LostLead));
         assert!(queue.expire(Instant(101), LIMIT, ReadFailure::LostLead));
-        assert_eq!(queue.poll(Position(0)), Some((1, Some(ReadFailure::NoLeader))));
+        assert_eq!(queue.poll(Some(Position(0))), Some((1, Some(ReadFailure::NoLeader))));
         assert!(!queue.expire(Instant(149), LIMIT, ReadFailure::LostLead));
         assert!(queue.expire(Instant(150), LIMIT, ReadFailure::LostLead));
         queue.push(Instant(151));
         queue.fail_all(ReadFailure::LostLead);
-        assert_eq!(queue.poll(Position(0)), Some((3, Some(ReadFailure::LostLead))));
-        assert_eq!(queue.poll(Position(0)), None);
+        assert_eq!(queue.poll(Some(Position(0))), Some((3, Some(ReadFailure::LostLead))));
+        assert_eq!(queue.poll(Some(Position(0))), None);
         queue.fail_all(ReadFailure::LostLead);
-        assert_eq!(queue.poll(Position(0)), None);
+        assert_eq!(queue.poll(Some(Position(0))), None);
     }
 
     #[test]
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(queue.push(Instant(1)), None);
         queue.fail_all(ReadFailure::LostLead);
         assert_eq!(queue.push(Instant(1)), None, "not before it was said");
-        assert!(queue.poll(Position(0)).is_some());
+        assert!(queue.poll(Some(Position(0))).is_some());
         assert!(queue.push(Instant(1)).is_some());
     }
 }

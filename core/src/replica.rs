@@ -5,24 +5,24 @@
 use crate::acceptor::{Acceptor, Surroundings};
 #[cfg(feature = "model")]
 use crate::canonical::{Canonical, Counter, Space};
-use crate::entry::{self, Kind, max_payload, peek, slot_len};
+use crate::entry;
 use crate::event::{Event, Events};
 use crate::forming::Forming;
 use crate::inquiry::Inquiry;
 use crate::layout::{
     AnswerLine, ConfigBlock, Header, LAYOUT_VERSION, Line, MAGIC, RequestLine, control, log, request_kind,
 };
-use crate::layout::{answer_of, request_of};
+use crate::layout::{answer_of, request_of, snapshot as snapshot_area};
 use crate::link::{self, Geometry, Link};
 use crate::mailbox::Inbox;
-use crate::mark::{self, mark};
+use crate::mark;
 use crate::mem::{Areas, Memory};
 use crate::membership::{Configuration, Readmit};
 use crate::options::{Identity, Options, OptionsError};
 use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
-use crate::proposer::{Proposer, Role, TransferError, Work};
-use crate::read::{Read, ReadError, ReadTicket};
+use crate::proposer::{Proposer, Role, Work};
+use crate::snapshot::{CatchUp, Source, Taking, Target};
 use crate::table::Table;
 use crate::timing::Timing;
 use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
@@ -31,35 +31,6 @@ use crate::watch::Watch;
 
 /// Control verbs that have not come back after so many times `suspect_after` never will.
 const STALLED: u64 = 4;
-/// Entries that are not the application's are skipped at most so many at a time.
-const MAX_SKIPS: usize = 1024;
-
-/// A proposal under way, by the entry it became.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Ticket {
-    /// The leader's term.
-    pub term: Term,
-    /// The entry's index.
-    pub index: Index,
-}
-
-/// Why nothing was proposed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ProposeError {
-    /// This node does not lead.
-    NotLeader {
-        /// Who this node follows; nobody when it does not know.
-        leader: NodeId,
-    },
-    /// No room in the ring until more is applied.
-    Full,
-    /// The payload is larger than a slot may be.
-    TooLarge {
-        /// Bytes of the largest payload.
-        max: usize,
-    },
-}
 
 /// Why no group is being formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,19 +40,6 @@ pub enum FormError {
     NotFresh,
     /// Group id 0 means no group.
     Group,
-}
-
-/// A committed entry, lent to the application for one call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry<'a> {
-    /// Its index.
-    pub index: Index,
-    /// The term of the leader that made it.
-    pub term: Term,
-    /// Where its slot begins.
-    pub position: Position,
-    /// What was proposed.
-    pub payload: &'a [u8],
 }
 
 /// What a leader knows of one follower.
@@ -95,6 +53,8 @@ pub struct FollowerStatus {
     pub applied: Position,
     /// Whether it counts for a commit now.
     pub counts: bool,
+    /// What is done about its need for a snapshot, while it is [`FollowerState::Behind`].
+    pub catch_up: Option<CatchUp>,
 }
 
 /// A look at a replica from outside.
@@ -133,6 +93,8 @@ pub struct Status {
     pub removed: bool,
     /// So many voters came back as other lives than the configuration names.
     pub lost: usize,
+    /// The snapshot that this node takes.
+    pub taking: Option<Taking>,
 }
 
 /// One node of a group: see the module. `M` is where its memory is.
@@ -161,6 +123,8 @@ pub struct Replica<M> {
     /// The lives that were connected last.
     found: Table<Incarnation>,
     inquiry: Inquiry,
+    source: Source,
+    target: Target,
     /// Index of a committed configuration that does not name this node, though one before it did.
     removed: Option<Index>,
     majority_lost: bool,
@@ -187,6 +151,7 @@ macro_rules! work {
             events: &mut $replica.events,
             applied: $replica.applied.position,
             base: $replica.base,
+            is_loading: $replica.target.is_loading(),
         }
     };
 }
@@ -203,8 +168,11 @@ macro_rules! surroundings {
     };
 }
 
+mod apply;
 mod form;
 mod members;
+mod snapshots;
+pub use apply::{Entry, ProposeError, Ticket};
 pub use members::RecoverError;
 
 impl<M: Memory> Replica<M> {
@@ -220,11 +188,12 @@ impl<M: Memory> Replica<M> {
         areas: Areas<M>,
         now: Instant,
     ) -> Result<Replica<M>, OptionsError> {
-        let Options { peers, timing, quorum, own_copy, lease_reads, seed, .. } = options;
+        let Options { peers, timing, quorum, own_copy, confirm, lease_reads, seed, .. } = options;
         let ring_len = me.ring_len;
         if areas.control.len() != control::LEN
             || areas.log.len() != log::len(ring_len)
             || areas.staging.len() != log::len(ring_len)
+            || areas.snapshot.len() != snapshot_area::len(me.snapshot_len)
         {
             return Err(OptionsError::AreaLen);
         }
@@ -239,7 +208,7 @@ impl<M: Memory> Replica<M> {
             requests: Table::from_fn(|_| Inbox::default()),
             answers: Table::from_fn(|_| Inbox::default()),
             acceptor: Acceptor::new(me, timing, now),
-            proposer: Proposer::new(me, timing, quorum, own_copy, lease_reads, seed),
+            proposer: Proposer::new(me, timing, quorum, own_copy, confirm, lease_reads, seed),
             forming: Forming::new(me),
             configuration: Configuration::default(),
             formed_hash: 0,
@@ -249,6 +218,8 @@ impl<M: Memory> Replica<M> {
             readmit: Readmit::Ask,
             found: Table::from_fn(|_| Incarnation(0)),
             inquiry: Inquiry::default(),
+            source: Source::new(),
+            target: Target::new(),
             removed: None,
             majority_lost: false,
             applied: LogPoint::default(),
@@ -293,10 +264,10 @@ impl<M: Memory> Replica<M> {
         if !node.is_valid() || !self.peers[node] {
             return;
         }
-        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat);
+        let log_plane = matches!(done.id.class, Class::Entries | Class::Beat | Class::Confirm);
         self.control_due |= !log_plane || done.status != VerbStatus::Success;
         match done.id.class {
-            Class::Entries | Class::Beat | Class::Open | Class::Close => {
+            Class::Entries | Class::Beat | Class::Confirm | Class::Open | Class::Close => {
                 self.proposer.handle_completion(&mut work!(self), &done);
             }
             Class::Arm | Class::Grant | Class::Fence => {
@@ -313,6 +284,7 @@ impl<M: Memory> Replica<M> {
                     link::Change::None => {}
                 }
             }
+            Class::Fetch => self.handle_fetched(&done),
             Class::Progress | Class::Config | Class::Request | Class::Answer | Class::Leader => {
                 self.handle_control(&done);
             }
@@ -393,7 +365,8 @@ impl<M: Memory> Replica<M> {
         self.look_at_mailboxes();
         let leading = self.proposer.role() == Role::Leader;
         let mut on = surroundings!(self);
-        self.acceptor.handle_tick(&mut on, &mut self.watches, leading, self.applied.position);
+        let application = (self.applied.position, self.source.is_saving() || self.target.is_loading());
+        self.acceptor.handle_tick(&mut on, &mut self.watches, leading, application);
         if self.acceptor.walker().is_damaged() && !self.stuck {
             self.get_stuck(mark::Applier::StuckDamaged);
         }
@@ -406,6 +379,7 @@ impl<M: Memory> Replica<M> {
             self.mend_members();
             self.ask_around();
             self.tell_locked();
+            self.snapshot_tick();
         } else {
             self.form_tick();
         }
@@ -452,6 +426,7 @@ impl<M: Memory> Replica<M> {
                 let (boot, term) = (Boot(line.from_boot), Term(line.term));
                 self.proposer.handle_campaign(&mut work!(self), node, boot, line.sequence, term);
             }
+            self.handle_snapshot_line(node, line);
             return;
         }
         self.acceptor.handle_end(node, line);
@@ -480,6 +455,7 @@ impl<M: Memory> Replica<M> {
                     && (self.watches[node].is_stalled(self.now, limit)
                         || self.acceptor.is_stalled(node, self.now, limit)
                         || self.proposer.reads().is_stalled(node, self.now, limit)
+                        || self.target.is_stalled(node, self.now, limit)
                         || self.proposer.peer(node).outbox.is_stalled(self.now, limit));
             if stalled {
                 self.fail_link(node);
@@ -501,112 +477,12 @@ impl<M: Memory> Replica<M> {
         self.base = self.base.max(Position(base));
     }
 
-    // The application's side.
-
-    /// Proposes an entry. It is in the log when [`Event::Committed`] of the ticket's term reaches its index.
-    pub fn propose(&mut self, now: Instant, payload: &[u8]) -> Result<Ticket, ProposeError> {
-        self.now = self.now.max(now);
-        let Some(lead) = self.proposer.leadership() else {
-            return Err(ProposeError::NotLeader { leader: self.leader() });
-        };
-        let (term, behind) = (lead.term, lead.end.index);
-        let takes_payload = lead.started && lead.transfer.is_none();
-        if slot_len(payload.len()) > self.me.max_entry {
-            return Err(ProposeError::TooLarge { max: max_payload(self.me.max_entry) });
-        }
-        // A leader that takes itself out leaves what comes now to its successor.
-        if !takes_payload || !self.configuration.names(self.me.node, self.me.incarnation) {
-            return Err(ProposeError::Full);
-        }
-        match self.proposer.stage(&work!(self), Kind::PAYLOAD, payload) {
-            Ok(_) if planted::is(Bug::TicketOfThePad) => Ok(Ticket { term, index: behind.next() }),
-            Ok(end) => Ok(Ticket { term, index: end.index }),
-            Err(_) => Err(ProposeError::Full),
-        }
-    }
-
-    /// Begins a read: it is to be answered, or ends without an answer, when [`Event::ReadReady`] or [`Event::ReadFailed`] of its
-    /// kind reaches its number. The answer is what the application has then: all that was acknowledged to anybody before
-    /// this call.
-    pub fn read(&mut self, now: Instant, how: Read) -> Result<ReadTicket, ReadError> {
-        self.now = self.now.max(now);
-        self.control_due = true;
-        match self.proposer.read(&work!(self), how) {
-            Err(ReadError::NotLeader { .. }) => Err(ReadError::NotLeader { leader: self.leader() }),
-            other => other,
-        }
-    }
-
-    /// Hands the lead over to another voter. It has worked when [`Event::GaveUp`] says [`GiveUp::Asked`]; until then, or until
-    /// [`Event::TransferFailed`], no payload is taken and no read answered by the lease.
-    ///
-    /// [`GiveUp::Asked`]: crate::event::GiveUp::Asked
-    pub fn transfer(&mut self, now: Instant, to: NodeId) -> Result<(), TransferError> {
-        self.now = self.now.max(now);
-        if self.proposer.role() != Role::Leader {
-            return Err(TransferError::NotLeader { leader: self.leader() });
-        }
-        self.control_due = true;
-        self.proposer.transfer(&mut work!(self), to)
-    }
-
-    /// Hands the next committed entry to `f` and counts it applied; `false` when there is none.
-    ///
-    /// The payload is lent from the log area: it is final, and stays until `f` returns.
-    pub fn apply(&mut self, f: impl FnOnce(Entry<'_>)) -> bool {
-        let anchor = self.acceptor.walker().anchor().position;
-        for _ in 0..MAX_SKIPS {
-            if self.applied.position >= anchor || self.stuck {
-                return false;
-            }
-            let valid = match peek(&self.areas.log, self.me.ring_len, &self.applied) {
-                Ok(valid) if valid.next.position <= anchor => valid,
-                _ => return self.get_stuck(mark::Applier::StuckInvalid),
-            };
-            match valid.kind {
-                Kind::PAYLOAD => {
-                    let at = entry::offset(self.me.ring_len, self.applied.position) + entry::HEADER_LEN;
-                    f(Entry {
-                        index: valid.next.index,
-                        term: valid.term,
-                        position: self.applied.position,
-                        payload: self.areas.log.lend(at, valid.len as usize),
-                    });
-                    mark(mark::Applier::Applied);
-                    self.applied = valid.next;
-                    return true;
-                }
-                Kind::CONFIG => {
-                    mark(mark::Applier::SkippedConfig);
-                    self.applied = valid.next;
-                }
-                Kind::NO_OP => {
-                    mark(mark::Applier::SkippedNoOp);
-                    self.applied = valid.next;
-                }
-                Kind::PAD => {
-                    mark(mark::Applier::SkippedPad);
-                    self.applied = valid.next;
-                }
-                // Made by a newer version: it is kept and passed on, and nothing behind it is applied here.
-                _ => return self.get_stuck(mark::Applier::StuckUnknown),
-            }
-        }
-        false
-    }
-
-    fn get_stuck(&mut self, why: mark::Applier) -> bool {
-        mark(why);
-        self.stuck = true;
-        self.events.push(Event::Stuck { position: self.applied.position });
-        false
-    }
-
     // Outputs.
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        let applied = self.applied.position;
+        // An application that is writing its state, or becoming another, answers nothing.
+        let applied = (!self.is_application_away()).then_some(self.applied.position);
         let event = self.events.pop().or_else(|| self.proposer.poll_commit());
         event.or_else(|| self.proposer.reads_mut().poll(applied))
     }
@@ -644,7 +520,8 @@ impl<M: Memory> Replica<M> {
                 return verb;
             }
         }
-        self.inquiry.poll(&self.links).or_else(|| self.forming.poll(&self.links))
+        let verb = self.inquiry.poll(&self.links).or_else(|| self.forming.poll(&self.links));
+        verb.or_else(|| self.poll_fetch())
     }
 
     /// When the replica wants a tick at the latest, though nothing happened.
@@ -678,6 +555,7 @@ impl<M: Memory> Replica<M> {
                     applied: if node == self.me.node { self.applied.position } else { peer.applied },
                     counts: member
                         .is_some_and(|member| self.proposer.counts(self.now, &self.watches, member)),
+                    catch_up: self.proposer.catch_up_of(node),
                 });
             }
         }
@@ -699,6 +577,7 @@ impl<M: Memory> Replica<M> {
             config_index: self.configuration.index,
             removed: self.removed.is_some(),
             lost: self.lost_voters(),
+            taking: self.target.taking(),
         }
     }
 }
@@ -734,6 +613,8 @@ impl<M: Memory> Replica<M> {
             readmit: _,
             found,
             inquiry,
+            source,
+            target,
             removed,
             majority_lost,
             applied,
@@ -757,6 +638,8 @@ impl<M: Memory> Replica<M> {
         proposer.canonical(out);
         forming.canonical(out);
         inquiry.canonical(out);
+        source.canonical(out);
+        target.canonical(out);
         out.plain((configuration, formed_hash, found, removed, majority_lost));
         out.plain((applied, base, stuck, control_due, forgetful));
     }

@@ -58,6 +58,55 @@ pub(crate) struct Answer {
     pub(crate) anchor: LogPoint,
     pub(crate) applied: Position,
     pub(crate) durable: Position,
+    /// About a snapshot: which, how long it is, how much of it is there.
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+    pub(crate) fetched: u64,
+}
+
+/// What a request about a snapshot says of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub(crate) struct About {
+    /// Who has it: that life of that node, by this number.
+    pub(crate) source: NodeId,
+    pub(crate) source_boot: Boot,
+    pub(crate) number: u64,
+    /// The last entry in it. Of a snapshot that is yet to be made only the position means anything: it must not be lower.
+    pub(crate) point: LogPoint,
+    /// What was committed when its reader was found to need one.
+    pub(crate) commit: Position,
+}
+
+impl About {
+    pub(crate) fn from_line(line: &RequestLine) -> About {
+        About {
+            source: NodeId(line.source),
+            source_boot: Boot(line.source_boot),
+            number: line.number,
+            point: LogPoint {
+                index: Index(line.last_index),
+                term: Term(line.last_term),
+                position: Position(line.position),
+                chain: Chain(line.chain as u32),
+            },
+            commit: Position(line.commit),
+        }
+    }
+
+    pub(crate) fn fill(&self, line: &mut RequestLine) {
+        line.source = self.source.0;
+        line.source_boot = self.source_boot.0;
+        line.number = self.number;
+        line.position = self.point.position.0;
+        line.chain = u64::from(self.point.chain.0);
+        line.commit = self.commit.0;
+    }
+
+    /// The same bytes of the same node.
+    pub(crate) fn is_same(&self, other: &About) -> bool {
+        let of = |about: &About| (about.source, about.source_boot, about.number, about.point);
+        of(self) == of(other)
+    }
 }
 
 impl Answer {
@@ -76,6 +125,9 @@ impl Answer {
         line.anchor_chain = self.anchor.chain.0;
         line.applied = self.applied.0;
         line.durable = self.durable.0;
+        line.snapshot_number = self.number;
+        line.snapshot_len = self.len;
+        line.fetched = self.fetched;
     }
 
     /// The chain of `last` is not sent: no step compares chains of two nodes.
@@ -96,6 +148,9 @@ impl Answer {
             },
             applied: Position(line.applied),
             durable: Position(line.durable),
+            number: line.snapshot_number,
+            len: line.snapshot_len,
+            fetched: line.fetched,
         }
     }
 }

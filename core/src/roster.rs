@@ -9,7 +9,7 @@ use crate::mem::{Area, Memory};
 use crate::membership::Configuration;
 use crate::planted::{self, Bug};
 use crate::table::Table;
-use crate::types::{Incarnation, NodeId, Position, Term};
+use crate::types::{Incarnation, MAX_NODES, NodeId, Position, Term};
 use crate::walker::{ConfigEntry, Walker};
 
 /// See the module.
@@ -47,6 +47,35 @@ impl Roster {
         self.walked_entry = None;
     }
 
+    /// The log begins anew behind a snapshot, with that configuration; `removed`: the last life of each node that was taken out
+    /// before.
+    pub(crate) fn install(
+        &mut self,
+        configuration: Configuration,
+        removed: impl Iterator<Item = (NodeId, Incarnation)>,
+    ) {
+        for (node, life) in self.gone(&configuration).chain(removed) {
+            self.removed[node] = life;
+        }
+        self.anchored = configuration;
+        self.anchored_entry = None;
+        self.walked = None;
+        self.walked_entry = None;
+    }
+
+    /// Lives of the anchored configuration that the next one does not name.
+    fn gone(&self, next: &Configuration) -> impl Iterator<Item = (NodeId, Incarnation)> + use<> {
+        let gone = self.anchored.members().filter(|member| !next.names(member.node, member.incarnation));
+        gone.map(|member| (member.node, member.incarnation))
+            .collect::<heapless::Vec<_, MAX_NODES>>()
+            .into_iter()
+    }
+
+    /// Of each node, 1..=15, the last life that was taken out; 0: none.
+    pub(crate) fn removed(&self) -> [u64; MAX_NODES] {
+        core::array::from_fn(|at| self.removed[NodeId(at as u8 + 1)].0)
+    }
+
     /// That life of a node is being taken out.
     pub(crate) fn remove(&mut self, node: NodeId, life: Incarnation) {
         self.removed[node] = life;
@@ -77,10 +106,8 @@ impl Roster {
         if moved {
             self.anchored_entry = anchored;
             if let Some(next) = anchored.and_then(|entry| self.read(&entry, log, ring_len)) {
-                for member in self.anchored.members() {
-                    if !next.names(member.node, member.incarnation) {
-                        self.removed[member.node] = member.incarnation;
-                    }
+                for (node, life) in self.gone(&next) {
+                    self.removed[node] = life;
                 }
                 mark(mark::Member::Anchored);
                 self.anchored = next;

@@ -29,6 +29,8 @@ pub struct Timing {
     pub alive_within_ns: u64,
     /// A fence that takes longer makes the agent abort; on shared memory a writer stopped in mid-copy is shot after a quarter.
     pub fence_limit_ns: u64,
+    /// A leader holds its ring for a follower that takes a snapshot for this long at the most.
+    pub catchup_limit_ns: u64,
     /// Largest single WRITE.
     pub max_write: u32,
     /// Bytes on their way to one follower.
@@ -56,6 +58,7 @@ impl Timing {
         quorum_lost_ns: 5 * MS,
         alive_within_ns: 10 * MS,
         fence_limit_ns: 200 * MS,
+        catchup_limit_ns: 10_000 * MS,
         max_write: 64 << 10,
         inflight: 256 << 10,
         drift_ppm: 1000,
@@ -76,6 +79,7 @@ impl Timing {
         quorum_lost_ns: 500 * MS,
         alive_within_ns: 1000 * MS,
         fence_limit_ns: 5000 * MS,
+        catchup_limit_ns: 10_000 * MS,
         max_write: 16 << 10,
         inflight: 64 << 10,
         drift_ppm: 1000,
@@ -96,6 +100,7 @@ impl Timing {
         quorum_lost_ns: 250 * MS,
         alive_within_ns: 500 * MS,
         fence_limit_ns: 2000 * MS,
+        catchup_limit_ns: 10_000 * MS,
         max_write: 64 << 10,
         inflight: 256 << 10,
         drift_ppm: 1000,
@@ -117,6 +122,7 @@ impl Timing {
             self.quorum_lost_ns,
             self.alive_within_ns,
             self.fence_limit_ns,
+            self.catchup_limit_ns,
         ];
         let sizes = [self.max_write, self.inflight];
         durations.iter().all(|ns| (1..=HOUR).contains(ns))

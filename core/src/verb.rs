@@ -53,10 +53,14 @@ pub enum Class {
     Fence = 12,
     /// READ of the peer's leader line.
     Leader = 13,
+    /// [`Verb::Fetch`].
+    Fetch = 14,
+    /// [`Verb::Confirm`].
+    Confirm = 15,
 }
 
 impl Class {
-    const ALL: [Class; 14] = [
+    const ALL: [Class; 16] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -71,6 +75,8 @@ impl Class {
         Class::Grant,
         Class::Fence,
         Class::Leader,
+        Class::Fetch,
+        Class::Confirm,
     ];
 }
 
@@ -151,6 +157,27 @@ pub enum Verb {
         /// Bytes.
         len: u32,
     },
+    /// READ `len` bytes of the peer's snapshot area at `from` into the own snapshot area at `to`, over the control queue pair.
+    Fetch {
+        /// Its completion's id.
+        id: RequestId,
+        /// Offset in the remote snapshot area.
+        from: u64,
+        /// Offset in the local snapshot area.
+        to: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// READ the word at `from` of the peer's log area into the staging area at `to`, over the log queue pair: when it is back, all
+    /// bytes of the WRITEs posted before it there are placed.
+    Confirm {
+        /// Its completion's id.
+        id: RequestId,
+        /// Offset in the remote log area.
+        from: u64,
+        /// Offset in the local staging area.
+        to: u64,
+    },
     /// Initiator: bring the own end of the log queue pair up, with the acceptor's numbers.
     Open {
         /// Its completion's id.
@@ -191,6 +218,8 @@ impl Verb {
             Verb::Connect { id }
             | Verb::Write { id, .. }
             | Verb::Read { id, .. }
+            | Verb::Confirm { id, .. }
+            | Verb::Fetch { id, .. }
             | Verb::Open { id, .. }
             | Verb::Close { id }
             | Verb::Arm { id, .. }
@@ -236,6 +265,5 @@ mod tests {
             let id = RequestId { peer: NodeId(15), class, epoch: Epoch(0xdead_beef), number: 0x00ab_cdef };
             assert_eq!(RequestId::unpack(id.pack()), Some(id));
         }
-        assert_eq!(RequestId::unpack(0xf0), None);
     }
 }

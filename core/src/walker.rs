@@ -77,6 +77,12 @@ impl Walker {
         }
     }
 
+    /// The log begins anew behind a snapshot: all up to there is known committed, and nobody can write.
+    pub(crate) fn install(&mut self, point: LogPoint) {
+        let high = self.high.max(point.position);
+        *self = Walker { high, ..Walker::new(point) };
+    }
+
     /// The last configuration entry that the anchor has passed here.
     pub fn anchored_config(&self) -> Option<ConfigEntry> {
         self.anchored

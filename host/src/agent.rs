@@ -1,6 +1,7 @@
-//! The agent: one thread that runs a replica, a fabric and an application to completion, round after round.
+//! The agent of one node: runs a replica, a fabric and an application to completion, turn after turn. Not: the thread that
+//! gives it its turns, and whoever else has turns there (`agent_thread`).
 //!
-//! Every round reaps completions, takes proposals, lets the core look at its memory, tells the application, applies, and
+//! Every turn reaps completions, takes proposals, lets the core look at its memory, tells the application, applies, and
 //! posts what the core wants: in this order, so that the application hears of a commit before the beat that spreads it
 //! is posted. Nothing is allocated between a proposal and its commit; other threads are reached through lanes, a
 //! channel that is only looked at, and atomics.
@@ -24,28 +25,26 @@ use crate::clock;
 use crate::command::Command;
 use crate::errors::FormError;
 use crate::events::{Events, TimedEvent};
-use crate::fabric::Fabric;
-use crate::idle::{Idle, Idler};
+use crate::fabric::{Bell, Fabric};
 use crate::lanes::{Lanes, Refusal};
 use crate::measure::Measuring;
 use crate::members::Members;
 use crate::reader::ReadOutcome;
 use crate::readers::Readers;
 use crate::shared::Shared;
-use crate::status::{FollowerState, FollowerWords, Role, Words};
+use crate::snapshots::{Machine, Outcome};
+use crate::status::{FollowerState, FollowerWords, Role, TakingWords, Words};
 use zerocopy::FromZeros;
 
 /// Completions taken at once.
 const REAP: usize = 64;
-/// Proposals taken of one lane in one round.
+/// Proposals taken of one lane in one turn.
 const PROPOSE: usize = 64;
-/// Reads taken of one reader in one round.
+/// Reads taken of one reader in one turn.
 const READ: usize = 256;
-/// Entries applied in one round, and how many of them between two looks at the clock.
+/// Entries applied in one turn, and how many of them between two looks at the clock.
 const APPLY: usize = 1024;
 const APPLY_BETWEEN: usize = 16;
-/// A round applies no longer than this: beats wait meanwhile.
-const APPLY_NS: u64 = 500_000;
 /// The status is posted at most this often while there is work.
 const POST_STATUS_NS: u64 = 20_000;
 
@@ -61,7 +60,7 @@ pub(crate) struct Agent<M: Memory, F, S> {
     /// Boxed: it changes hands around every sample.
     pub(crate) measuring: Option<Box<Measuring>>,
     pub(crate) done: [Completion; REAP],
-    machine: S,
+    machine: Machine<S>,
     lanes: Lanes,
     readers: Readers,
     commands: Receiver<Command>,
@@ -91,16 +90,23 @@ pub(crate) struct Parts<M: Memory, F, S> {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Whoever waits for an outcome learns that none will come, also when the application panics.
-struct CloseOnDrop(Arc<Shared>);
-
-impl Drop for CloseOnDrop {
-    fn drop(&mut self) {
-        self.0.closed.store(true, Ordering::Relaxed);
-    }
+/// What came of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// Something was done: the next turn may find more.
+    Progress,
+    /// There was nothing to do, and nothing has to be done before `until`.
+    Idle {
+        now: Instant,
+        until: Option<Instant>,
+        /// Whether only what is written by a peer can change that.
+        may_sleep: bool,
+    },
+    /// It has ended: there is no turn after it.
+    Ended,
 }
 
-impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
+impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F, S> {
     pub(crate) fn new(parts: Parts<M, F, S>) -> Agent<M, F, S> {
         let id = RequestId { peer: NodeId::NOBODY, class: Class::Connect, epoch: Epoch(0), number: 0 };
         let mut agent = Agent {
@@ -111,7 +117,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
             members: parts.members,
             measuring: None,
             done: [Completion { id, status: VerbStatus::Failed, value: 0 }; REAP],
-            machine: parts.machine,
+            machine: Machine::new(parts.machine),
             lanes: Lanes::new(),
             readers: Readers::new(),
             commands: parts.commands,
@@ -128,50 +134,69 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         agent
     }
 
-    /// Runs until it is told to end; gives the fabric back, which still has the region.
-    pub(crate) fn run(mut self, idle: Idle) -> F {
-        let guard = CloseOnDrop(Arc::clone(&self.shared));
-        let mut idler = Idler::new(idle);
-        while self.take_commands() {
-            let mut now = clock::now();
-            let mut progress = self.reap(now);
-            progress |= self.take_proposals(now);
-            if self.take_reads(now) {
-                progress = true;
-                // A lease is judged by a time that was read after the reads it answers had arrived.
-                now = clock::now();
-            }
-            self.replica.handle_tick(now);
-            progress |= self.tell(now);
-            if self.apply(now) {
-                progress = true;
-                // Reads that waited for it.
-                self.tell(now);
-            }
-            progress |= self.post_verbs(now);
-            if self.measuring.is_some() {
-                self.measure();
-                progress = true;
-            }
-            self.status_is_old |= progress;
-            if self.status_is_old && (!progress || now.since(self.status_posted) >= POST_STATUS_NS) {
-                self.post_status(now);
-            }
-            if self.fabric.is_dead() {
-                error!("the fabric carries nothing any more: the node ends");
-                break;
-            }
-            if progress {
-                idler.reset();
-            } else {
-                // Who leads waits for proposals too, which wake nobody.
-                let fabric = &mut self.fabric;
-                let leads = self.leader == Some(self.node.0);
-                let waits = self.readers.any_waits();
-                idler.wait(now, self.replica.poll_timeout(), |ns| !leads && !waits && fabric.wait(ns));
-            }
+    /// Does what there is to do. Applies for `apply_ns` nanoseconds at the most: beats wait meanwhile.
+    pub(crate) fn turn(&mut self, apply_ns: u64) -> Turn {
+        if !self.take_commands() {
+            return Turn::Ended;
         }
-        drop(guard);
+        let mut now = clock::now();
+        let mut progress = self.reap(now);
+        progress |= self.take_proposals(now);
+        if self.take_reads(now) {
+            progress = true;
+            // A lease is judged by a time that was read after the reads it answers had arrived.
+            now = clock::now();
+        }
+        if let Some((number, outcome)) = self.machine.poll() {
+            self.handle_outcome(now, number, outcome);
+            progress = true;
+        }
+        self.replica.handle_tick(now);
+        progress |= self.tell(now);
+        if self.apply(now, apply_ns) {
+            progress = true;
+            // Reads that waited for it.
+            self.tell(now);
+        }
+        progress |= self.post_verbs(now);
+        if self.measuring.is_some() {
+            self.measure();
+            progress = true;
+        }
+        self.status_is_old |= progress;
+        if self.status_is_old && (!progress || now.since(self.status_posted) >= POST_STATUS_NS) {
+            self.post_status(now);
+        }
+        if self.fabric.is_dead() {
+            error!("the fabric carries nothing any more: the node ends");
+            return Turn::Ended;
+        }
+        if progress {
+            return Turn::Progress;
+        }
+        // Who leads waits for proposals too, which wake nobody.
+        let may_sleep = self.leader != Some(self.node.0) && !self.readers.any_waits();
+        Turn::Idle { now, until: self.replica.poll_timeout(), may_sleep }
+    }
+
+    /// Before the thread sleeps: what rings when a peer writes here. `None`: it cannot, or there is something to do.
+    pub(crate) fn fall_asleep(&mut self) -> Option<Bell<'_>> {
+        self.fabric.fall_asleep()
+    }
+
+    /// After that, also when nobody slept.
+    pub(crate) fn wake_up(&mut self) {
+        self.fabric.wake_up();
+    }
+
+    /// Whoever waits for an outcome, or asks for the status, learns that no more will come.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends what is on its way; gives the fabric back, which still has the region.
+    pub(crate) fn finish(mut self) -> F {
+        self.machine.take_back();
         self.lanes.close();
         self.readers.close();
         self.fabric
@@ -221,6 +246,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         // Who asked may have stopped waiting.
         let _ = reply.send(begun);
     }
+
     pub(crate) fn reap(&mut self, now: Instant) -> bool {
         let count = self.fabric.reap(&mut self.done);
         for done in &self.done[..count] {
@@ -317,7 +343,17 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 process::abort();
             }
             Event::Stuck { position } => warn!(%position, "the log cannot be applied any further"),
-            Event::Behind { node } => warn!(%node, "a follower fell below the ring and stays behind"),
+            Event::Behind { node } => info!(%node, "a follower fell below the ring: it needs a snapshot"),
+            Event::SaveSnapshot { number } => {
+                if let Some(outcome) = self.machine.save(&self.replica.areas().snapshot, number) {
+                    self.handle_outcome(now, number, outcome);
+                }
+            }
+            Event::LoadSnapshot { number, len } => {
+                if let Some(outcome) = self.machine.load(&self.replica.areas().snapshot, number, len) {
+                    self.handle_outcome(now, number, outcome);
+                }
+            }
             Event::Forgetful { node } => {
                 warn!(%node, "a member came back without its memory and is kept out: ringleader member readmit")
             }
@@ -340,12 +376,21 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         self.events.push(TimedEvent { at_ns: now.0, event });
     }
 
-    fn apply(&mut self, now: Instant) -> bool {
+    /// The application has saved its state, or loaded another's, or could not.
+    fn handle_outcome(&mut self, now: Instant, number: u32, outcome: Outcome) {
+        match outcome {
+            Outcome::Saved(saved) => self.replica.handle_saved(now, number, saved),
+            Outcome::Loaded(loaded) => self.replica.handle_loaded(now, number, loaded),
+        }
+    }
+
+    fn apply(&mut self, now: Instant, apply_ns: u64) -> bool {
         for count in 0..APPLY {
-            if count > 0 && count % APPLY_BETWEEN == 0 && clock::now().since(now) > APPLY_NS {
+            if count > 0 && count % APPLY_BETWEEN == 0 && clock::now().since(now) > apply_ns {
                 return true;
             }
-            if !self.replica.apply(|entry| self.machine.apply(entry)) {
+            let Some(machine) = self.machine.here() else { return count > 0 };
+            if !self.replica.apply(|entry| machine.apply(entry)) {
                 return count > 0;
             }
         }
@@ -393,6 +438,7 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
         words.transfer_failures = self.transfer_failures;
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);
+        words.taking = TakingWords::of(status.taking);
         let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());
         for (node, follower) in followers {
             let Some(follower) = follower else { continue };
@@ -402,7 +448,9 @@ impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
                 matched_position: follower.matched.0,
                 applied_position: follower.applied.0,
                 counts: u64::from(follower.counts),
+                ..FollowerWords::new_zeroed()
             };
+            words.followers[node].set_catch_up(follower.catch_up);
         }
         self.shared.board.post(&words);
         self.status_is_old = false;

@@ -2,6 +2,7 @@
 //! guide to both is the front page of this crate ([`crate`]).
 
 use std::collections::HashMap;
+use std::io;
 
 pub use ringleader_core::replica::Entry;
 
@@ -15,6 +16,26 @@ pub trait StateMachine: Send + 'static {
     /// A panic ends the node ([`crate::Status::closed`], [`crate::CloseError::Panicked`]); what it had promised to others
     /// stays promised, and its region stays where it is.
     fn apply(&mut self, entry: Entry<'_>);
+
+    /// Writes the state as it is now, for a node that has fallen behind so far that the entries it lacks are in no ring any more.
+    ///
+    /// Called on one of the nodes that have kept up, rarely. Runs in a thread of its own, however long it takes: the node beats and
+    /// votes meanwhile, but applies nothing and answers no reads. What is written goes into memory that is as long as
+    /// [`snapshot_len`](field@crate::Options::snapshot_len) says; more than that is an error. As long as no node of a group can save, who has
+    /// fallen behind stays behind.
+    fn save(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+        let _ = out;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this application does not save its state"))
+    }
+
+    /// Becomes what another node's [`StateMachine::save`] has written, in the same way. Every entry up to there counts as applied
+    /// then; the next one is the first that is not in `state`, whose checksum is right.
+    ///
+    /// After an error the state must be what it was before.
+    fn load(&mut self, state: &[u8]) -> io::Result<()> {
+        let _ = state;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this application does not load a state"))
+    }
 }
 
 impl<F: FnMut(Entry<'_>) + Send + 'static> StateMachine for F {

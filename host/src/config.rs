@@ -14,14 +14,14 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
+use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
 use ringleader_core::types::{MAX_NODES, NodeId};
 use toml::Spanned;
 
 use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
-use crate::{Idle, LeaseReads, Options, Quorum, Readmit};
-use raw::{Confirm, FabricKind, Members, Raw, RawVerbs};
+use crate::{Confirm, Idle, LeaseReads, Options, Quorum, Readmit};
+use raw::{FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
 const MAX_FILE_LEN: u64 = 1 << 20;
@@ -48,8 +48,12 @@ pub struct Config {
     pub timing: Profile,
     /// Bytes of the ring.
     pub ring_len: u64,
+    /// Bytes of a snapshot; as many as the ring has when not given.
+    pub snapshot_len: Option<u64>,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What says that the bytes of a write are placed.
+    pub confirm: Confirm,
     /// What the node does, as leader, about members that lost their memory.
     pub readmit: Readmit,
     /// Whether a leader answers reads by its lease, if clocks drift by less than this.
@@ -159,8 +163,10 @@ impl Config {
 
     fn common(&self, mut options: Options) -> Options {
         options.ring_len = self.ring_len;
+        options.snapshot_len = self.snapshot_len;
         options.timing = self.timing.timing();
         options.quorum = self.quorum;
+        options.confirm = self.confirm;
         options.readmit = self.readmit;
         options.founders.clone_from(&self.founders);
         options.lease_reads = self.lease_reads;
@@ -250,13 +256,6 @@ impl Source<'_> {
             );
             return Err(self.error(raw.control.map(|path| path.span()), what));
         }
-        if let Some(confirm) = raw.confirm.as_ref().filter(|confirm| *confirm.get_ref() == Confirm::Readback)
-        {
-            return Err(self.at(
-                confirm,
-                "confirm = \"readback\" is reserved and not there yet: the only one is \"completion\"",
-            ));
-        }
         let default_timing = match fabric {
             Fabric::Shm { .. } => Profile::Local,
             Fabric::Verbs(_) => Profile::Hardware,
@@ -269,7 +268,9 @@ impl Source<'_> {
             founders,
             timing: raw.timing.unwrap_or(default_timing),
             ring_len: self.ring_len(&raw)?,
+            snapshot_len: self.snapshot_len(&raw)?,
             quorum: raw.quorum.map_or(Quorum::Live, Into::into),
+            confirm: raw.confirm.map_or(Confirm::Completion, Into::into),
             readmit: raw.readmit.map_or(Readmit::Ask, Into::into),
             lease_reads: self.lease_reads(&raw)?,
             idle: raw.idle.map_or(Idle::default(), Into::into),
@@ -383,6 +384,16 @@ impl Source<'_> {
             return Err(self.at(ring, what));
         }
         Ok(len)
+    }
+
+    fn snapshot_len(&self, raw: &Raw) -> Result<Option<u64>, ConfigError> {
+        let Some(snapshot) = &raw.snapshot else { return Ok(None) };
+        let len = snapshot.get_ref().0;
+        if !len.is_multiple_of(AREA_ALIGN) || len > MAX_SNAPSHOT_LEN {
+            let what = format!("a snapshot of {len} bytes: the length is a multiple of 64K, or 0 for none");
+            return Err(self.at(snapshot, what));
+        }
+        Ok(Some(len))
     }
 
     fn shm(&self, raw: &Raw) -> Result<Fabric, ConfigError> {

@@ -30,6 +30,11 @@ pub enum OpenError {
     Exchange(ExchangeError),
     /// The agent's thread could not be started or pinned.
     Thread(io::Error),
+    /// The agent's thread hosts as many groups as it has room for.
+    Room {
+        /// So many.
+        groups: usize,
+    },
     /// The system gives no random numbers.
     Random(io::Error),
 }
@@ -49,6 +54,9 @@ impl fmt::Display for OpenError {
             OpenError::Device(error) => error.fmt(f),
             OpenError::Exchange(error) => error.fmt(f),
             OpenError::Thread(error) => write!(f, "agent thread: {error}"),
+            OpenError::Room { groups } => {
+                write!(f, "the agent thread hosts {groups} groups, and has room for no more")
+            }
             OpenError::Random(error) => write!(f, "random numbers: {error}"),
         }
     }
@@ -57,7 +65,7 @@ impl fmt::Display for OpenError {
 impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            OpenError::Option(_) | OpenError::Memory { .. } => None,
+            OpenError::Option(_) | OpenError::Memory { .. } | OpenError::Room { .. } => None,
             // It is shown as this error: its source is the next to be told.
             OpenError::Region(error) => error.source(),
             #[cfg(feature = "verbs")]

@@ -46,6 +46,50 @@
 //! # }
 //! ```
 //!
+//! # Many groups on one thread
+//!
+//! A node has a thread of its own ([`Node::open`]), or shares one with nodes of other groups ([`Node::open_on`]): an
+//! [`AgentThread`] hosts up to [`MAX_GROUPS`] of them on one processor, each with its own state machine, handles, memory and
+//! end. A node that leads in one group may follow in another. Groups split a state into parts that are ordered apart from each
+//! other, and what a single group leaves of a processor goes to the others.
+//!
+//! ```
+//! # use std::time::Duration;
+//! use ringleader::{AgentOptions, AgentThread, Entry, Node, Options};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir_in("/dev/shm")?;
+//! # let dir = dir.path();
+//!
+//! let agent = AgentThread::start(&AgentOptions::default())?;
+//! let open = |group: &str| {
+//!     // Groups have a directory each. (A group of this node alone, to be short.)
+//!     let mut options = Options::new(dir.join(group), 1, [1]);
+//!     options.ring_len = 1 << 20;
+//!     Node::open_on(&agent, options, |_: Entry<'_>| {})
+//! };
+//! let (orders, stock) = (open("orders")?, open("stock")?);
+//! orders.form(Duration::from_secs(10))?;
+//! stock.form(Duration::from_secs(10))?;
+//! orders.close()?;
+//! // The other one goes on.
+//! assert_eq!((agent.groups(), stock.status().closed), (1, false));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - *One thread*: what a state machine does in [`StateMachine::apply`] keeps all groups waiting. A turn of a group that has nothing
+//!   to do costs well below a microsecond (`ringleader bench turn`); a round of all turns should take a small part of a beat.
+//! - *An end of one*: a group that is closed, or whose state machine panics ([`CloseError::Panicked`]), leaves its place, and the
+//!   others go on; what takes time of its end is done on another thread. [`AgentThread::close_all`] ends all of them.
+//! - *The end of all*: a writer that could not be fenced in time ends the process, for the kernel then fences it (docs/protocol.md,
+//!   section 4), and a broken RDMA device ends every group on it.
+//! - *Sleeping*: with [`config::Notify::Imm`] in every group the thread sleeps until a peer writes to any of them, unless one leads.
+//!   On shared memory that takes Linux 5.16 or newer; else, and where groups with different transports meet on a thread, it looks
+//!   every 100 microseconds.
+//! - *RDMA*: the groups that choose a device in the same way share it, with one completion queue a plane, large enough for all of
+//!   them ([`AgentOptions::groups`]). Each has protection domains, memory, queue pairs and an exchange (a port to listen at) of its
+//!   own: no key of one group opens anything on a queue pair of another.
+//!
 //! # A proposal whose outcome is unknown
 //!
 //! When a leader falls or gives up, its handles report [`Outcome::Unknown`] for what was on its way: the next leader may
@@ -80,6 +124,7 @@
 //! [`StateMachine::apply`] returns; state that another thread keeps is to be as far as `applied_index`.
 
 mod agent;
+mod agent_thread;
 pub mod app;
 pub mod bench;
 pub mod cli;
@@ -101,20 +146,26 @@ mod len;
 mod measure;
 pub mod members;
 mod memory;
+pub mod neighbours;
 mod node;
 mod options;
 mod pin;
+pub mod processes;
 mod profile;
+mod random;
 mod reader;
 mod readers;
+pub mod scratch;
 mod seqlock;
 pub mod service;
 mod shared;
 mod signals;
+mod snapshots;
 mod status;
 mod stderr;
 mod sync;
 
+pub use agent_thread::{AgentOptions, AgentThread, MAX_GROUPS};
 pub use app::{Entry, Session, StateMachine};
 pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError, TransferError};
 pub use events::TimedEvent;
@@ -129,10 +180,10 @@ pub use options::{Options, Transport};
 pub use profile::Profile;
 pub use reader::{LeaseReads, Read, ReadFailure, ReadOutcome, Reader};
 pub use ringleader_core::event::{Event, GiveUp};
-pub use ringleader_core::proposer::Quorum;
+pub use ringleader_core::proposer::{Confirm, Quorum};
 pub use ringleader_core::timing::Timing;
 pub use ringleader_core::types::{Index, Position, Term};
-pub use status::{Follower, FollowerState, Role, Status};
+pub use status::{CatchUp, Follower, FollowerState, Role, Status, Taking};
 
 // No program has a core in which bugs can be planted.
 const _: () = assert!(

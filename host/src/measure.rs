@@ -147,7 +147,7 @@ impl Measuring {
     }
 }
 
-impl<M: Memory, F: Fabric, S: StateMachine> Agent<M, F, S> {
+impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F, S> {
     pub(crate) fn start_measuring(
         &mut self,
         samples: usize,

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ringleader_core::entry;
@@ -20,6 +20,7 @@ use rtrb::Consumer;
 use tracing::{info_span, warn};
 
 use crate::agent::{Agent, Parts};
+use crate::agent_thread::{AgentThread, Ended, Guest, Place};
 use crate::app::StateMachine;
 use crate::command::Command;
 use crate::config::Notify;
@@ -39,28 +40,42 @@ use crate::options::{Options, Transport};
 use crate::reader::Reader;
 use crate::shared::Shared;
 use crate::status::{Board, Role, Status};
-use crate::{clock, lane, memory, pin};
+use crate::{clock, lane, memory};
 
-/// One replica: its region, and the thread that serves it.
+/// One replica: its region, and the thread that serves it, which it may share with others ([`AgentThread`]).
 ///
 /// Closed when it is dropped; [`Node::close`] also says how that went.
 #[derive(Debug)]
 pub struct Node {
     options: Options,
+    incarnation: u64,
     /// The id of the group that it forms if it is told to: always the same, however often it is told.
     group: u128,
     shared: Arc<Shared>,
     commands: Sender<Command>,
     events: Mutex<Consumer<TimedEvent>>,
-    thread: Option<JoinHandle<Result<(), CloseError>>>,
+    /// What came of its end; `None` once that was asked for.
+    ended: Option<Mutex<Ended>>,
+    agent: AgentThread,
 }
 
 impl Node {
     /// Makes the region and starts the agent's thread. The node waits for [`Node::form`], on this node or another.
     pub fn open(options: Options, machine: impl StateMachine) -> Result<Node, OpenError> {
         options.check()?;
+        let agent = AgentThread::of_one(options.node, options.pin, options.idle)?;
+        Node::open_on(&agent, options, machine)
+    }
+
+    /// The same on a thread that is there, and may have the nodes of other groups: see [`AgentThread`].
+    pub fn open_on(
+        agent: &AgentThread,
+        options: Options,
+        machine: impl StateMachine,
+    ) -> Result<Node, OpenError> {
+        options.check()?;
+        let place = agent.take_place(&options)?;
         let (node, ring_len) = (NodeId(options.node), options.ring_len);
-        options.pin.map_or(Ok(()), pin::check).map_err(OpenError::Thread)?;
         let needed = options.memory_len();
         if let Some(available) = memory::available().filter(|available| *available < needed) {
             return Err(OpenError::Memory { needed, available });
@@ -75,10 +90,12 @@ impl Node {
             peers: options.peers(),
             ring_len,
             max_entry: options.max_entry(),
+            snapshot_len: options.snapshot_len(),
             timing: options.timing,
             quorum: options.quorum,
             // This fabric carries a WRITE out while it is posted.
             own_copy: OwnCopy::First,
+            confirm: options.confirm,
             lease_reads: options.lease_reads,
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),
@@ -101,13 +118,14 @@ impl Node {
         let (commands, receiver) = mpsc::channel();
         let (events, consumer) = events::events();
         let outfit = Outfit { core, machine, commands: receiver, events, shared: Arc::clone(&shared) };
-        let thread = match &options.transport {
-            Transport::SharedMemory => open_shm(outfit, &options)?,
+        let ended = match &options.transport {
+            Transport::SharedMemory => open_shm(outfit, &options, agent, place)?,
             #[cfg(feature = "verbs")]
-            Transport::Verbs(verbs) => open_verbs(outfit, &options, verbs)?,
+            Transport::Verbs(verbs) => open_verbs(outfit, &options, verbs, agent, place)?,
         };
         let group = u128::from(high) << 64 | u128::from(low);
-        Ok(Node { options, group, shared, commands, events: Mutex::new(consumer), thread: Some(thread) })
+        let (agent, events, ended) = (agent.clone(), Mutex::new(consumer), Some(Mutex::new(ended)));
+        Ok(Node { options, incarnation, group, shared, commands, events, ended, agent })
     }
 
     /// Forms the group of all members: on one node, once. Waits until this node is in it; the others follow.
@@ -220,9 +238,25 @@ impl Node {
         answer.recv().map_err(|_| MeasureError::Closed)?
     }
 
+    /// The life of this node's memory, as [`crate::members::Member::incarnation`] names it in hexadecimal digits.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     /// What it was opened with.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The thread that serves it.
+    pub fn agent(&self) -> &AgentThread {
+        &self.agent
+    }
+
+    /// Begins what [`Node::close`] waits for.
+    pub(crate) fn ask_to_close(&self) {
+        // Fails when it has ended already.
+        let _ = self.commands.send(Command::Close);
     }
 
     /// Ends the agent and waits for it; drops the application; removes the region unless `keep_region` is set.
@@ -238,13 +272,11 @@ impl Node {
     }
 
     fn end(&mut self) -> Result<(), CloseError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Fails when the agent has ended already.
-        let _ = self.commands.send(Command::Close);
-        match thread.join() {
-            Ok(result) => result,
-            Err(_) => Err(CloseError::Panicked),
-        }
+        let Some(ended) = self.ended.take() else { return Ok(()) };
+        self.ask_to_close();
+        // Nothing is told when dropping what the node was made of panics, too.
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ended.recv().unwrap_or(Err(CloseError::Panicked))
     }
 }
 
@@ -269,13 +301,16 @@ struct Outfit<S> {
 fn open_shm<S: StateMachine>(
     outfit: Outfit<S>,
     options: &Options,
-) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
+    agent: &AgentThread,
+    place: Place,
+) -> Result<Ended, OpenError> {
     let (mut fabric, areas) = ShmFabric::create(&shm::Options {
         dir: &options.dir,
         node: outfit.core.node,
         boot: outfit.core.boot,
         incarnation: outfit.core.incarnation,
         ring_len: outfit.core.ring_len,
+        snapshot_len: outfit.core.snapshot_len,
         // The core aborts at its limit: a stopped writer is shot well before.
         fence_limit_ns: options.timing.fence_limit_ns / 4,
     })?;
@@ -283,8 +318,14 @@ fn open_shm<S: StateMachine>(
         fabric.be_woken();
     }
     let keep_region = options.keep_region;
-    let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], ShmFabric::shots, options)?;
-    start(parts, options, move |fabric| if keep_region { Ok(()) } else { Ok(fabric.unlink()?) })
+    let parts = outfit.equip(
+        fabric,
+        [areas.control, areas.log, areas.staging, areas.snapshot],
+        ShmFabric::shots,
+        options,
+    )?;
+    let end = move |fabric: ShmFabric| if keep_region { Ok(()) } else { Ok(fabric.unlink()?) };
+    Ok(host(parts, agent, place, end))
 }
 
 /// A node on an RDMA device.
@@ -293,7 +334,9 @@ fn open_verbs<S: StateMachine>(
     mut outfit: Outfit<S>,
     options: &Options,
     verbs: &VerbsOptions,
-) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
+    agent: &AgentThread,
+    place: Place,
+) -> Result<Ended, OpenError> {
     let core = &mut outfit.core;
     let exchange = Exchange::start(exchange::Options {
         listen: verbs.listen,
@@ -311,13 +354,17 @@ fn open_verbs<S: StateMachine>(
         },
         timeouts: Timeouts::new(&options.timing),
     })?;
-    let peers = options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
-    let (fabric, areas) = VerbsFabric::create(
+    let peers: Vec<NodeId> =
+        options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
+    let device = agent.device(&verbs.choice, peers.len())?;
+    let (fabric, areas) = VerbsFabric::create_on(
+        &device,
         &verbs::Options {
             choice: verbs.choice.clone(),
             node: core.node,
             peers,
             ring_len: core.ring_len,
+            snapshot_len: core.snapshot_len,
             suspect_after_ns: options.timing.suspect_after_ns,
             fence_by: None,
             wakes: options.notify == Notify::Imm,
@@ -325,8 +372,10 @@ fn open_verbs<S: StateMachine>(
         exchange,
     )?;
     core.own_copy = if fabric.carries_out_at_once() { OwnCopy::First } else { OwnCopy::Last };
-    let parts = outfit.equip(fabric, [areas.control, areas.log, areas.staging], |_| 0, options)?;
-    start(parts, options, |fabric| if fabric.is_dead() { Err(CloseError::DeviceLost) } else { Ok(()) })
+    let parts =
+        outfit.equip(fabric, [areas.control, areas.log, areas.staging, areas.snapshot], |_| 0, options)?;
+    let end = |fabric: VerbsFabric| if fabric.is_dead() { Err(CloseError::DeviceLost) } else { Ok(()) };
+    Ok(host(parts, agent, place, end))
 }
 
 impl<S: StateMachine> Outfit<S> {
@@ -334,13 +383,13 @@ impl<S: StateMachine> Outfit<S> {
     fn equip<F>(
         self,
         fabric: F,
-        areas: [Mapped; 3],
+        areas: [Mapped; 4],
         shots: fn(&F) -> u64,
         options: &Options,
     ) -> Result<Parts<Mapped, F, S>, OpenError> {
         let node = self.core.node;
-        let [control, log, staging] = areas.map(Area::new);
-        let mut replica = Replica::new(self.core, Areas { control, log, staging }, clock::now())
+        let [control, log, staging, snapshot] = areas.map(Area::new);
+        let mut replica = Replica::new(self.core, Areas { control, log, staging, snapshot }, clock::now())
             .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
         replica.set_readmit(options.readmit);
         Ok(Parts {
@@ -357,25 +406,17 @@ impl<S: StateMachine> Outfit<S> {
     }
 }
 
-/// Starts the agent's thread. `end` has the fabric's last word.
-fn start<F: Fabric + Send + 'static, S: StateMachine>(
+/// Hands an agent over to its thread. `end` has the fabric's last word.
+fn host<F: Fabric + Send + 'static, S: StateMachine>(
     parts: Parts<Mapped, F, S>,
-    options: &Options,
+    agent: &AgentThread,
+    place: Place,
     end: impl FnOnce(F) -> Result<(), CloseError> + Send + 'static,
-) -> Result<JoinHandle<Result<(), CloseError>>, OpenError> {
-    let (pin, idle, node) = (options.pin, options.idle, options.node);
-    thread::Builder::new()
-        .name(format!("ringleader-{node}"))
-        .spawn(move || {
-            let _span = info_span!("node", id = node).entered();
-            if let Some(core) = pin
-                && let Err(error) = pin::pin(core)
-            {
-                warn!(%error, "runs unpinned");
-            }
-            end(Agent::new(parts).run(idle))
-        })
-        .map_err(OpenError::Thread)
+) -> Ended {
+    let span = info_span!("node", id = parts.node.0, place = place.of_several());
+    let (guest, ended) = Guest::new(Agent::new(parts), end, span, place);
+    agent.host(Box::new(guest));
+    ended
 }
 
 /// A random word that is not 0.

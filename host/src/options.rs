@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
-use ringleader_core::proposer::Quorum;
+use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
+use ringleader_core::proposer::{Confirm, Quorum};
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{MAX_NODES, NodeId};
 
@@ -61,10 +61,15 @@ pub struct Options {
     /// Bytes of the ring, a power of two, at least 512 KiB; the same on all nodes. An entry, with its 32 bytes of header
     /// and 8 of tail, may have an eighth of it.
     pub ring_len: u64,
+    /// Bytes that the application's state may have when it is saved for a node that has fallen behind, a multiple of 64 KiB; a
+    /// node without room for it neither gives nor takes such a snapshot. `None`: as many as the ring has.
+    pub snapshot_len: Option<u64>,
     /// All durations. The default is [`Timing::LOCAL`], for several nodes on one shared machine.
     pub timing: Timing,
     /// Which acknowledgements count for a commit.
     pub quorum: Quorum,
+    /// What says that the bytes of a write are placed.
+    pub confirm: Confirm,
     /// What this node does, as leader, about members that lost their memory.
     pub readmit: Readmit,
     /// Whether a leader answers reads by its lease alone, if the clocks of the group drift by less than what stands here;
@@ -94,8 +99,10 @@ impl Options {
             members: members.into(),
             founders: Vec::new(),
             ring_len: Options::RING_LEN,
+            snapshot_len: None,
             timing: Timing::LOCAL,
             quorum: Quorum::Live,
+            confirm: Confirm::Completion,
             readmit: Readmit::Ask,
             lease_reads: None,
             idle: Idle::default(),
@@ -135,7 +142,18 @@ impl Options {
                 self.ring_len
             ));
         }
+        let snapshot_len = self.snapshot_len();
+        if !snapshot_len.is_multiple_of(AREA_ALIGN) || snapshot_len > MAX_SNAPSHOT_LEN {
+            return wrong(format!(
+                "a snapshot of {snapshot_len} bytes: the length must be a multiple of {AREA_ALIGN}, {MAX_SNAPSHOT_LEN} at most"
+            ));
+        }
         Ok(())
+    }
+
+    /// Bytes that a snapshot may have.
+    pub(crate) fn snapshot_len(&self) -> u64 {
+        self.snapshot_len.unwrap_or(self.ring_len)
     }
 
     /// Largest slot of an entry, in bytes.
@@ -143,13 +161,13 @@ impl Options {
         self.ring_len / 8
     }
 
-    /// Bytes of memory that the node takes: its staging ring, and its region where files are memory.
+    /// Bytes of memory that the node takes: its staging ring, and its ring and snapshot where files are memory.
     pub(crate) fn memory_len(&self) -> u64 {
         let region = match self.transport {
             Transport::SharedMemory if !memory::is_memory(&self.dir) => 0,
-            _ => self.ring_len,
+            _ => self.ring_len.saturating_add(self.snapshot_len()),
         };
-        self.ring_len + region
+        self.ring_len.saturating_add(region)
     }
 
     /// Who the other founders are, by id.
@@ -182,6 +200,8 @@ mod tests {
         assert!(wrong(|o| o.ring_len = 256 << 10).contains("262144"));
         assert!(wrong(|o| o.ring_len = 0).contains("power of two"));
         assert!(wrong(|o| o.ring_len = 1 << 40).contains("1099511627776"));
+        assert!(wrong(|o| o.snapshot_len = Some(1000)).contains("a snapshot of 1000 bytes"));
+        assert!(wrong(|o| o.snapshot_len = Some(1 << 60)).contains("at most"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A snapshot of a node that any thread may take at any time, and the board it is taken from.
 
 use ringleader_core::proposer::FollowerState as CoreState;
-use ringleader_core::types::MAX_NODES;
+use ringleader_core::snapshot;
+use ringleader_core::types::{MAX_NODES, NodeId};
+use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::seqlock::SeqLock;
@@ -36,6 +38,47 @@ pub enum FollowerState {
     Behind,
 }
 
+/// What a leader does for a follower that is too far behind for the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CatchUp {
+    /// Nothing now: the follower is not connected, or the last attempt failed and the next one is due in a moment.
+    Waiting,
+    /// A node saves its state.
+    Saving {
+        /// Which.
+        source: u8,
+    },
+    /// The follower takes that.
+    Taking {
+        /// From this node.
+        source: u8,
+        /// Bytes that it has.
+        fetched: u64,
+        /// Of so many; 0 before it has said so.
+        len: u64,
+    },
+    /// No node can save its state.
+    NoSource,
+    /// The follower cannot take one: it has no room for it, or its application does not load it.
+    Unable,
+}
+
+/// The state of another node, which this one takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Taking {
+    /// From this node.
+    pub source: u8,
+    /// Bytes that are here.
+    pub fetched: u64,
+    /// Of so many; 0 before it is known.
+    pub len: u64,
+    /// All are here, and the application loads them.
+    pub loading: bool,
+}
+
 /// One follower, as its leader sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Follower {
@@ -49,6 +92,8 @@ pub struct Follower {
     pub applied_position: u64,
     /// Whether it counts for a commit now: it is in window, and its process was seen to run lately.
     pub counts: bool,
+    /// What is done about it, when it is too far behind.
+    pub catch_up: Option<CatchUp>,
 }
 
 /// A snapshot of a node. Its fields belong together: they were all true at one moment ([`Status::closed`] aside).
@@ -93,6 +138,8 @@ pub struct Status {
     pub events_dropped: u64,
     /// Processes of former writers that were stopped in the middle of a copy and had to be killed.
     pub shots: u64,
+    /// The state of another node that this one takes, because it has fallen too far behind.
+    pub taking: Option<Taking>,
     /// The followers, when this node leads.
     pub followers: Vec<Follower>,
 }
@@ -119,6 +166,7 @@ pub(crate) struct Words {
     pub(crate) transfer_failures: u64,
     pub(crate) events_dropped: u64,
     pub(crate) shots: u64,
+    pub(crate) taking: TakingWords,
     pub(crate) followers: [FollowerWords; MAX_NODES + 1],
 }
 
@@ -132,6 +180,65 @@ pub(crate) struct FollowerWords {
     pub(crate) matched_position: u64,
     pub(crate) applied_position: u64,
     pub(crate) counts: u64,
+    /// 0 for none, else a place in [`CatchUp`], from 1.
+    pub(crate) catch_up: u64,
+    pub(crate) taking: TakingWords,
+}
+
+/// A snapshot on its way, as words.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct TakingWords {
+    /// 0: there is none.
+    pub(crate) source: u64,
+    pub(crate) fetched: u64,
+    pub(crate) len: u64,
+    pub(crate) loading: u64,
+}
+
+impl TakingWords {
+    pub(crate) fn of(taking: Option<snapshot::Taking>) -> TakingWords {
+        taking.map_or_else(TakingWords::default, |taking| TakingWords {
+            source: u64::from(taking.source.0),
+            fetched: taking.fetched,
+            len: taking.len,
+            loading: u64::from(taking.loading),
+        })
+    }
+
+    fn taking(&self) -> Option<Taking> {
+        let TakingWords { source, fetched, len, loading } = *self;
+        (source != 0).then_some(Taking { source: source as u8, fetched, len, loading: loading != 0 })
+    }
+}
+
+impl FollowerWords {
+    pub(crate) fn set_catch_up(&mut self, catch_up: Option<snapshot::CatchUp>) {
+        use snapshot::CatchUp as Core;
+        let (word, source, fetched, len) = match catch_up {
+            None => (0, NodeId::NOBODY, 0, 0),
+            Some(Core::Waiting) => (1, NodeId::NOBODY, 0, 0),
+            Some(Core::Saving { source }) => (2, source, 0, 0),
+            Some(Core::Taking { source, fetched, len }) => (3, source, fetched, len),
+            Some(Core::NoSource) => (4, NodeId::NOBODY, 0, 0),
+            Some(Core::Unable) => (5, NodeId::NOBODY, 0, 0),
+        };
+        self.catch_up = word;
+        self.taking = TakingWords { source: u64::from(source.0), fetched, len, loading: 0 };
+    }
+
+    fn catch_up(&self) -> Option<CatchUp> {
+        let TakingWords { source, fetched, len, .. } = self.taking;
+        let source = source as u8;
+        match self.catch_up {
+            1 => Some(CatchUp::Waiting),
+            2 => Some(CatchUp::Saving { source }),
+            3 => Some(CatchUp::Taking { source, fetched, len }),
+            4 => Some(CatchUp::NoSource),
+            5 => Some(CatchUp::Unable),
+            _ => None,
+        }
+    }
 }
 
 const WORDS: usize = size_of::<Words>() / 8;
@@ -159,6 +266,7 @@ impl Words {
             transfer_failures: self.transfer_failures,
             events_dropped: self.events_dropped,
             shots: self.shots,
+            taking: self.taking.taking(),
             followers: followers
                 .map(|(node, row)| Follower {
                     node: node as u8,
@@ -166,6 +274,7 @@ impl Words {
                     matched_position: row.matched_position,
                     applied_position: row.applied_position,
                     counts: row.counts != 0,
+                    catch_up: row.catch_up(),
                 })
                 .collect(),
         }
@@ -232,6 +341,12 @@ mod tests {
         words.followers[2].state = FollowerState::Window as u64;
         let status = words.status(3);
         assert_eq!((status.role, status.group, status.leader), (Role::Leader, 1 << 64, Some(3)));
+        let catch_up = status.followers[0].catch_up;
+        assert_eq!((catch_up, status.taking), (None, None));
+        let core = snapshot::CatchUp::Taking { source: NodeId(4), fetched: 5, len: 6 };
+        words.followers[2].set_catch_up(Some(core));
+        let catch_up = words.status(3).followers[0].catch_up;
+        assert_eq!(catch_up, Some(CatchUp::Taking { source: 4, fetched: 5, len: 6 }));
         assert_eq!(status.followers.len(), 1);
         assert_eq!((status.followers[0].node, status.followers[0].state), (2, FollowerState::Window));
     }

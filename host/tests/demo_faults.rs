@@ -3,6 +3,7 @@
 mod demo_common;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use demo_common::{Ended, Turn, check_all_well, eventually, lines, run, turn};
@@ -85,17 +86,28 @@ fn a_follower_sleeps() {
 }
 
 #[test]
+fn a_follower_that_falls_below_the_ring_takes_anothers_state() {
+    let turn = turn();
+    for _ in 0..2 {
+        let options = "--nodes 3 --ring 512K --samples 0 --pause follower";
+        let ended = well(&turn, options, 3, 40000);
+        assert_eq!(survivors(&ended), 3);
+    }
+}
+
+/// All entries are more than what a state may have: there is no snapshot.
+#[test]
 fn nobody_waits_for_a_follower_that_falls_below_the_ring() {
     let turn = turn();
     let dir = turn.path("out");
     for _ in 0..2 {
         let ended = run(turn
-            .demo("--ring 1M --pause follower --entries 40000 --size 100 --samples 0 --json --dir")
+            .demo("--ring 1M --pause follower --entries 20000 --size 1000 --samples 0 --json --dir")
             .arg(&dir));
         let json = &ended.json;
         assert_eq!(ended.status, 3, "{json}\n{}", ended.said);
         assert_eq!(json["behind"], 1, "{json}");
-        assert_eq!(json["acknowledged"], 40000, "{json}");
+        assert_eq!(json["acknowledged"], 20000, "{json}");
         assert_eq!((&json["identical"], &json["lost"]), (&Value::from(true), &Value::from(0)), "{json}");
         let behind = json["behind_nodes"][0].as_u64().expect("a node");
         assert!(dir.join(format!("node-{behind}.behind")).exists());
@@ -139,6 +151,40 @@ fn survivors_that_are_no_majority_are_no_proof_of_a_loss() {
     assert_eq!(output.status.code(), Some(1), "{json}");
     assert_eq!((&json["lost"], &json["duplicated"]), (&Value::from(0), &Value::from(0)), "{json}");
     assert!(json["failure"].as_str().is_some_and(|why| why.contains("SIGABRT")), "{json}");
+}
+
+#[test]
+fn reads_beside_the_stream_miss_nothing() {
+    let turn = turn();
+    for fault in ["--kill leader", "--pause leader", "--kill none"] {
+        let ended = well(&turn, &format!("--nodes 3 --ring 4M --samples 0 --reads 2 {fault}"), 3, 4000);
+        let reads = &ended.json["reads"];
+        assert_eq!(reads["stale"], 0, "{reads}");
+        for kind in ["quorum", "follower"] {
+            assert!(reads[kind].as_u64() > Some(0), "{kind} in {reads}");
+            assert!(reads[format!("{kind}_ns")]["p50"].as_u64() > Some(0), "{kind} in {reads}");
+        }
+    }
+}
+
+/// The check of the reads can fail: here somebody else says that more is acknowledged than was ever proposed.
+#[test]
+fn a_read_that_misses_something_is_told() {
+    let turn = turn();
+    let demo = turn.demo("--kill none --entries 200000 --samples 0 --reads 1 --json").spawn().expect("runs");
+    let prefix = format!("ringleader-demo-{}-", demo.id());
+    let board = || {
+        let dirs = fs::read_dir("/dev/shm").expect("there").flatten();
+        let dir = dirs.map(|dir| dir.path()).find(|dir| dir.to_string_lossy().contains(&prefix))?;
+        fs::OpenOptions::new().write(true).open(dir.join("acknowledged")).ok()
+    };
+    eventually("a board", || board().is_some());
+    // Nobody has id 0.
+    board().expect("there").write_all_at(&u64::MAX.to_le_bytes(), 0).expect("written");
+    let output = demo.wait_with_output().expect("ends");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(1), "{json}");
+    assert!(json["reads"]["stale"].as_u64() > Some(0), "{json}");
 }
 
 #[test]

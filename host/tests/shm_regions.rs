@@ -42,6 +42,7 @@ fn refusal(dir: &Path, node: NodeId, ring_len: u64) -> String {
         boot: Boot(7),
         incarnation: Incarnation(7),
         ring_len,
+        snapshot_len: 0,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|_| ()).unwrap_err().to_string()
@@ -260,7 +261,7 @@ fn a_region_of_another_length_node_or_version_is_named() {
     assert_eq!(told(&longer), format!("{} bytes long, but its header says {full}", full + 1));
     let mut other = whole.clone();
     other[8] = 9;
-    assert_eq!(told(&other), "region format 9; this program knows format 2");
+    assert_eq!(told(&other), "region format 9; this program knows format 3");
 
     // The region of node 2 under the name of node 3.
     fs::write(&path, &whole).unwrap();

@@ -4,8 +4,8 @@
 # Usage: run.sh [NAME...]
 #   NAME is `short` (the default), `long`, `several` (three machines, a node in each), `icount` (a commit, by a clock that counts
 #   instructions), or that of a script in inside/.
-# LAB_CACHE (target/lab) keeps the machine's image. Without QEMU, or where the image cannot be made, it says so and is well;
-# with LAB_REQUIRED=1 that is a failure.
+# LAB_ROUNDS (2, in the long form 20) is how many rounds of chaos there are. LAB_CACHE (target/lab) keeps the machine's image.
+# Without QEMU, or where the image cannot be made, it says so and is well; with LAB_REQUIRED=1 that is a failure.
 set -eu
 case ${1:-} in -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,11 +29,13 @@ done
 cd "$root"
 lab=$(mktemp -d "${TMPDIR:-/tmp}/ringleader-lab.XXXXXX")
 trap 'rm -rf "$lab"' EXIT
-"$cargo" test --no-run --package ringleader --lib --test verbs_lab 2> "$lab/built" || { cat "$lab/built" >&2; exit 1; }
-built() { sed -n "s|.*Executable $1 (\(.*\))|\1|p" "$lab/built"; }
+"$cargo" test --no-run --package ringleader --package ringleader-chaos --lib --test verbs_lab --test chaos 2> "$lab/built" ||
+    { cat "$lab/built" >&2; exit 1; }
+built() { sed -n "s|.*Executable $1 (\(.*\))|\1|p" "$lab/built" | grep "deps/ringleader-\|deps/verbs_lab-"; }
 strip -o "$lab/unit_tests" "$(built 'unittests src/lib.rs')"
 strip -o "$lab/verbs_lab" "$(built 'tests/verbs_lab.rs')"
 strip -o "$lab/ringleader" "$target/debug/ringleader"
+strip -o "$lab/chaos" "$target/debug/chaos"
 cp -r "$here/inside" "$lab/inside"
 mv "$lab/inside/main.sh" "$lab/main"
 chmod 755 "$lab/main"
@@ -41,19 +43,21 @@ chmod 755 "$lab/main"
 # In one machine, one script after the other.
 boot() {
     echo "$*" > "$lab/what"
+    echo "${LAB_ROUNDS:-2}" > "$lab/rounds"
     "$here/boot.sh" "$cache" "$lab"
 }
 lab() {
     case $1 in
         # Ten minutes on two processors; more, when others need them, is no failure.
         short)
-            LAB_SECONDS=1800 boot unit links wire demo service without bench
+            LAB_SECONDS=1800 boot unit links wire demo groups service chaos without bench
             lab icount
             ;;
         long)
             lab short
             lab several
             LAB_SECONDS=3600 boot many
+            LAB_SECONDS=3600 LAB_ROUNDS=${LAB_ROUNDS:-20} boot chaos
             # Apart, for it may take the machine down; that the others are as they are is shown without it.
             boot weak || echo "lab: the weak fences took the machine down" >&2
             ;;

@@ -4,6 +4,7 @@
 //! stopped between any two of these. The invariants are asked after each. What goes wrong, and when, is not decided
 //! here: `run` does that for seeds, a test for itself.
 
+mod applying;
 mod reading;
 
 pub use reading::Trap;
@@ -17,15 +18,16 @@ use ringleader_core::event::Event;
 use ringleader_core::mem::Areas;
 use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum};
+use ringleader_core::proposer::{Confirm, OwnCopy, Quorum};
 use ringleader_core::read::{LeaseReads, Read};
-use ringleader_core::replica::{ProposeError, Replica};
+use ringleader_core::replica::{ProposeError, Replica, Status};
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
 use ringleader_core::verb::Class;
 
+use self::applying::Job;
+use crate::application::Application;
 use crate::client::Client;
 use crate::fabric::{Domain, Fabric, Home, SimMemory, Weather};
-use crate::history;
 use crate::invariants::{Violation, Watch};
 use crate::rng::Rng;
 use crate::schedule::{Plan, Sizes};
@@ -38,8 +40,6 @@ const MAX_TRIES: u32 = 3;
 const MAX_WISHES: u32 = 400;
 /// Completions a loop takes at most.
 const REAP_BATCH: usize = 32;
-/// Entries a loop applies at most.
-const APPLY_BATCH: usize = 64;
 
 /// Where in its loop a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +71,9 @@ struct Node {
     slow_until_ns: u64,
     /// Its application takes nothing until then.
     stalled_until_ns: u64,
+    /// What it has been handed, and what it is told to do about snapshots.
+    application: Application,
+    job: Option<Job>,
     /// Told by a leader to be below what its ring can serve.
     behind: bool,
     /// Must end: it could not fence a writer.
@@ -137,7 +140,7 @@ impl Cluster {
             plan,
         };
         for id in ids {
-            cluster.members.push(Member::new(id, cluster.plan.ring_len));
+            cluster.members.push(Member::new(id, cluster.plan.ring_len, cluster.plan.snapshot_len));
             let drift = cluster.plan.drift_ppm;
             cluster.nodes.push(Node {
                 replica: None,
@@ -160,6 +163,8 @@ impl Cluster {
                 slowness: 1,
                 slow_until_ns: 0,
                 stalled_until_ns: 0,
+                application: Application::default(),
+                job: None,
                 behind: false,
                 aborted: false,
             });
@@ -224,9 +229,19 @@ impl Cluster {
         self.nodes[at(id)].paused_until_ns > self.now_ns()
     }
 
-    /// Whether a leader has found a node to be below what a ring can serve.
+    /// Whether a leader has found a node to be below what a ring can serve, and nobody can help it.
     pub fn is_behind(&self, id: NodeId) -> bool {
+        self.nodes[at(id)].behind && self.plan.snapshot_len == 0
+    }
+
+    /// Whether a leader has ever found a node, in this life, to be below what a ring can serve.
+    pub fn was_behind(&self, id: NodeId) -> bool {
         self.nodes[at(id)].behind
+    }
+
+    /// How a node's replica is, by its own account.
+    pub fn status(&self, id: NodeId) -> Option<Status> {
+        self.nodes[at(id)].replica.as_ref().map(Replica::status)
     }
 
     /// Stops a node's process for so long. Its memory answers, and what its NIC was told goes out.
@@ -291,7 +306,7 @@ impl Cluster {
 
     /// Starts a node's process with empty memory.
     pub fn start(&mut self, id: NodeId) {
-        let home = Home::new(self.plan.ring_len);
+        let home = Home::new(self.plan.ring_len, self.plan.snapshot_len);
         let mut peers = [false; 16];
         // What its configuration file says: who founded the group, and who is in it now.
         let now: Vec<NodeId> = self
@@ -309,8 +324,10 @@ impl Cluster {
             peers,
             ring_len: self.plan.ring_len,
             max_entry: self.plan.ring_len / 8,
+            snapshot_len: self.plan.snapshot_len,
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
+            confirm: if self.plan.readback { Confirm::Readback } else { Confirm::Completion },
             own_copy: if seed & 2 == 0 { OwnCopy::First } else { OwnCopy::Last },
             lease_reads: self
                 .plan
@@ -320,8 +337,12 @@ impl Cluster {
             boot: Boot(boot),
             seed,
         };
-        let areas =
-            Areas { control: home.control.clone(), log: home.log.clone(), staging: home.staging.clone() };
+        let areas = Areas {
+            control: home.control.clone(),
+            log: home.log.clone(),
+            staging: home.staging.clone(),
+            snapshot: home.snapshot.clone(),
+        };
         self.fabric.start(id, home.clone());
         let now = self.clock(id);
         let mut replica = Replica::new(options, areas, now).expect("options of the simulator are sound");
@@ -339,6 +360,8 @@ impl Cluster {
         let life = member.life;
         let node = &mut self.nodes[at(id)];
         node.behind = false;
+        node.application = Application::default();
+        node.job = None;
         node.replica = Some(replica);
         node.stage = Stage::Inputs;
         node.clock_read = now;
@@ -355,6 +378,7 @@ impl Cluster {
         self.clear_trap();
         self.fabric.heal(weather);
         self.plan.stutter_ppm = 0;
+        self.plan.job_fails_ppm = 0;
         for id in self.ids() {
             self.resume(id);
             self.nodes[at(id)].slow_until_ns = 0;
@@ -440,7 +464,7 @@ impl Cluster {
             let stage = self.nodes[at(id)].stage;
             self.watch.before_step(&self.members[at(id)], stage == Stage::Inputs, now);
             let finished = match stage {
-                Stage::Inputs => self.inputs(id),
+                Stage::Inputs => self.inputs(id)?,
                 Stage::Events => {
                     self.arrivals(id);
                     self.events(id)?
@@ -497,7 +521,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn inputs(&mut self, id: NodeId) -> bool {
+    fn inputs(&mut self, id: NodeId) -> Result<bool, Violation> {
         let now = self.clock(id);
         self.nodes[at(id)].clock_read = now;
         for _ in 0..REAP_BATCH {
@@ -506,6 +530,7 @@ impl Cluster {
                 replica.handle_completion(now, done);
             }
         }
+        self.end_job(id)?;
         if self.proposing && self.members[at(id)].seen.leads && self.rng.chance(self.plan.propose_ppm) {
             for _ in 0..1 + self.rng.below(self.plan.burst) {
                 let number = match self.client.take_again() {
@@ -526,7 +551,7 @@ impl Cluster {
         if self.members[at(id)].seen.leads {
             self.grant_wish(id, now);
         }
-        true
+        Ok(true)
     }
 
     /// An operator asks a leader for a change of the members, until it is made or has been refused too often.
@@ -594,6 +619,7 @@ impl Cluster {
             match event {
                 Event::GaveUp { term, .. } => self.forget(id, Some(term)),
                 Event::Behind { node } => self.nodes[at(node)].behind = true,
+                Event::SaveSnapshot { .. } | Event::LoadSnapshot { .. } => self.begin_job(id, event),
                 Event::Abort { .. } => {
                     self.fabric.faults.aborts += 1;
                     self.nodes[at(id)].aborted = true;
@@ -612,23 +638,7 @@ impl Cluster {
             }
         }
         self.reads_end(id)?;
-        let stalled = self.nodes[at(id)].stalled_until_ns > self.now_ns();
-        for _ in 0..if stalled { 0 } else { APPLY_BATCH } {
-            let mut applied = None;
-            let more = self.nodes[at(id)].replica.as_mut().is_some_and(|replica| {
-                replica.apply(|entry| applied = Some((entry.index, history::hash(entry.payload))))
-            });
-            if !more {
-                break;
-            }
-            if let Some((index, payload)) = applied {
-                // The history must know what the anchor has passed before applications are compared with it.
-                if self.watch.history.at(index).is_none() {
-                    self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
-                }
-                self.watch.applied(id, index, payload, &self.members)?;
-            }
-        }
+        self.apply(id)?;
         Ok(true)
     }
 

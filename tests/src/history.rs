@@ -8,6 +8,7 @@ use ringleader_core::entry::{self, End, HEADER_LEN, Kind, Valid};
 use ringleader_core::mem::Memory;
 use ringleader_core::types::{Index, LogPoint, Position, Term};
 
+use crate::application::Application;
 use crate::fabric::{SimArea, fingerprint};
 
 /// A committed entry.
@@ -39,18 +40,26 @@ pub struct Committed {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     entries: Vec<Committed>,
+    /// What an application is behind each of them.
+    states: Vec<Application>,
     end: LogPoint,
 }
 
 impl History {
     /// The empty log of a group.
     pub fn new(group: u128) -> History {
-        History { entries: Vec::new(), end: LogPoint::start(group) }
+        History { end: LogPoint::start(group), ..History::default() }
     }
 
     /// The entry of that number.
     pub fn at(&self, index: Index) -> Option<&Committed> {
         self.entries.get(usize::try_from(index.0.checked_sub(1)?).ok()?)
+    }
+
+    /// The place that stands at a position, and what an application is there.
+    pub fn before(&self, position: Position) -> Option<(LogPoint, Application)> {
+        let at = self.entries.binary_search_by_key(&position, |entry| entry.next.position).ok()?;
+        Some((self.entries[at].next, self.states[at]))
     }
 
     /// The place after the last.
@@ -71,6 +80,11 @@ impl History {
     /// One more.
     pub fn push(&mut self, entry: Committed) {
         self.end = entry.next;
+        let mut state = self.states.last().copied().unwrap_or_default();
+        if entry.kind == Kind::PAYLOAD {
+            state.apply(entry.index, entry.payload);
+        }
+        self.states.push(state);
         self.entries.push(entry);
     }
 }

@@ -3,6 +3,7 @@
 //! `fabric` is the memory and the network, `schedule` what goes wrong and when, `cluster` the nodes and their client,
 //! `invariants` what must hold. A run is a function of its seed: no clock, no thread, no order of a hash table is in it.
 
+pub mod application;
 pub mod call;
 pub mod client;
 pub mod cluster;

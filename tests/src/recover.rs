@@ -65,11 +65,27 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
         if let (Some((how, _)), true) = (unread, liveness.is_over(cluster.now_ns())) {
             return Err(Violation::new(14, format!("no {how:?} read was answered after all faults stopped")));
         }
-        if done && unread.is_none() {
+        let untold = untold(cluster);
+        if let (Some(node), true) = (untold, liveness.is_over(cluster.now_ns())) {
+            let what = format!("node {node} is a member, and was not told so after all faults stopped");
+            return Err(Violation::new(14, what));
+        }
+        if done && unread.is_none() && untold.is_none() {
             outcome.recovery_ns = Some(liveness.waited_ns(cluster.now_ns()));
             return Ok(());
         }
     }
+}
+
+/// A node that runs, is a member in this very life, and does not know of any group.
+fn untold(cluster: &Cluster) -> Option<NodeId> {
+    let committed = cluster.watch.configurations.committed();
+    let is_untold = |id: &NodeId| {
+        let member = cluster.member(*id);
+        let is_member = committed.names(*id, member.incarnation);
+        is_member && member.alive && !member.seen.formed && !cluster.is_paused(*id)
+    };
+    cluster.ids().find(is_untold)
 }
 
 /// The kinds of reads that must be answered again, and how many of each were up to now.
@@ -99,8 +115,11 @@ fn spare(cluster: &Cluster) -> Option<usize> {
 }
 
 /// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before
-/// it notices that it has lost its majority, and serves the last three quarters of a ring.
+/// it notices that it has lost its majority, and serves the last three quarters of a ring. With snapshots that matters to nobody.
 pub(crate) fn lags(cluster: &Cluster, id: NodeId) -> bool {
+    if cluster.plan.snapshot_len > 0 {
+        return false;
+    }
     let staged = cluster.members.iter().map(|member| member.seen.end.0).max().unwrap_or(0);
     cluster.is_behind(id)
         || staged.saturating_sub(cluster.member(id).seen.applied.0) > cluster.plan.ring_len / 4

@@ -55,6 +55,11 @@ pub fn run_changing(seed: u64, nodes: u8, keep_trace: usize) -> Outcome {
     run_plan(Plan::changing(seed, nodes), keep_trace)
 }
 
+/// The same with snapshots.
+pub fn run_catching(seed: u64, nodes: u8, keep_trace: usize) -> Outcome {
+    run_plan(Plan::catching(seed, nodes), keep_trace)
+}
+
 /// Runs a plan: a storm of its faults, and the calm after.
 pub fn run_plan(plan: Plan, keep_trace: usize) -> Outcome {
     run_with(plan, keep_trace, drive)

@@ -3,7 +3,7 @@
 //! Swarm testing (Groce et al., ISSTA 2012): each seed turns most kinds of faults off and some up, since runs with a
 //! little of everything never get deep into any one of them.
 
-use ringleader_core::layout::MIN_RING_LEN;
+use ringleader_core::layout::{AREA_ALIGN, MIN_RING_LEN};
 use ringleader_core::membership::Readmit;
 use ringleader_core::timing::Timing;
 
@@ -83,8 +83,7 @@ const LATER: [Fault; 4] =
 const MEMBERS: [Fault; 5] =
     [Fault::AddMember, Fault::PromoteMember, Fault::RemoveMember, Fault::RemoveLeader, Fault::ReadmitMember];
 
-/// Which nodes may die while others are far behind: there are no snapshots yet, and a group that hangs on one log alone may
-/// never get well.
+/// Which nodes may die while others are far behind: without snapshots a group that hangs on one log alone may never get well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Losses {
     /// None, while any other is behind.
@@ -121,8 +120,18 @@ pub struct Plan {
     pub timing: Timing,
     /// Bytes of ring.
     pub ring_len: u64,
+    /// Bytes of the largest snapshot; 0: there are none.
+    pub snapshot_len: u64,
+    /// Bytes of an application's state.
+    pub state_len: u64,
+    /// An application takes so long to write its state, or to become another.
+    pub job_ns: (u64, u64),
+    /// And cannot.
+    pub job_fails_ppm: u32,
     /// Whether followers that are stopped count for a commit.
     pub stored_quorum: bool,
+    /// Whether WRITEs are confirmed by READs.
+    pub readback: bool,
     /// How the fabric behaves until all is healed, and afterwards.
     pub weather: Weather,
     /// See `weather`.
@@ -195,7 +204,41 @@ impl Plan {
             plan.bound_ns += plan.bound_ns * 3 * plan.drift_ppm / 1_000_000;
         }
         plan.draw_reads();
+        plan.draw_readback();
         plan
+    }
+
+    /// The plan of a seed with snapshots, and rings that go on without whoever is stopped.
+    pub fn catching(seed: u64, nodes: u8) -> Plan {
+        let mut rng = Rng::new(seed ^ 0x5a9d_0000_0000_0000 ^ u64::from(nodes) << 32);
+        let changes = rng.chance(400_000);
+        let mut plan = if changes { Plan::changing(seed, nodes) } else { Plan::draw(seed, nodes) };
+        let len = rng.pick(&[100, 5_000, 60_000, 300_000]);
+        plan.with_snapshots(len, rng.within((8, 40)));
+        let suspect = plan.timing.suspect_after_ns;
+        plan.job_ns = (0, rng.pick(&[0, suspect / 10, suspect, 4 * suspect]));
+        plan.job_fails_ppm = rng.pick(&[0, 0, 100_000, 500_000]);
+        plan.timing.max_write = rng.pick(&[4_096, plan.timing.max_write, plan.timing.max_write]);
+        plan.losses = rng.pick(&[plan.losses, Losses::Any]);
+        plan.safety_ns += plan.safety_ns;
+        plan.fault_ns.1 = plan.fault_ns.1.max(suspect * rng.within((6, 16)));
+        plan.faults.extend([Fault::Pause, Fault::CutBothWays, Fault::StallApplication]);
+        if rng.chance(700_000) {
+            plan.sizes = rng.pick(&[Sizes::Mixed, Sizes::Large]);
+            plan.propose_ppm = 400_000;
+            plan.burst = 4;
+        }
+        plan
+    }
+
+    /// A group with snapshots of states of that length, whose leaders hold their rings for so many times `suspect_after`.
+    pub fn with_snapshots(&mut self, state_len: u64, limit: u64) {
+        self.state_len = state_len;
+        self.snapshot_len = state_len.next_multiple_of(AREA_ALIGN);
+        self.timing.catchup_limit_ns = self.timing.suspect_after_ns * limit;
+        self.job_ns = (0, self.timing.suspect_after_ns / 4);
+        // One attempt fails, its pause goes by, and the next one works.
+        self.bound_ns += 4 * self.timing.catchup_limit_ns;
     }
 
     /// The plan of a seed whose members change, too.
@@ -230,6 +273,15 @@ impl Plan {
         }
     }
 
+    /// Whether a completion says nothing of the bytes, and READs have to.
+    fn draw_readback(&mut self) {
+        let mut rng = Rng::new(self.seed ^ 0x4ead_bac0_0000_0000 ^ u64::from(self.nodes) << 32);
+        self.readback = rng.chance(200_000);
+        if self.readback {
+            self.weather.early_ppm = rng.pick(&[0, 50_000, 500_000]);
+        }
+    }
+
     /// Clocks drift by as much as this bound, which the core is told.
     pub fn drift_by(&mut self, bound_ppm: u64) {
         self.timing.drift_ppm = bound_ppm;
@@ -259,7 +311,12 @@ impl Plan {
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
+            snapshot_len: 0,
+            state_len: 0,
+            job_ns: (0, 0),
+            job_fails_ppm: 0,
             stored_quorum: rng.chance(250_000),
+            readback: false,
             weather: draw_weather(&mut rng, &timing, calm.clone()),
             calm,
             safety_ns,
@@ -297,7 +354,12 @@ impl Plan {
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
+            snapshot_len: 0,
+            state_len: 0,
+            job_ns: (0, 0),
+            job_fails_ppm: 0,
             stored_quorum: false,
+            readback: false,
             weather: calm.clone(),
             calm,
             safety_ns: 0,

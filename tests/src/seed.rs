@@ -2,7 +2,7 @@
 
 use crate::directed;
 use crate::rng::Rng;
-use crate::run::{Outcome, run, run_changing, run_plan};
+use crate::run::{Outcome, run, run_catching, run_changing, run_plan};
 use crate::schedule::Plan;
 
 /// The kind of run that a seed is the seed of.
@@ -18,6 +18,11 @@ pub enum Scheme {
         /// Replicas at first.
         nodes: u8,
     },
+    /// A storm in which nodes fall below the ring, and get snapshots; in some of them members change, too.
+    Snapshots {
+        /// Replicas at first.
+        nodes: u8,
+    },
     /// The same with the faults that the first seeds knew: what they found is replayed by it.
     Base {
         /// Replicas.
@@ -29,7 +34,9 @@ pub enum Scheme {
 
 /// One seed in so many is directed.
 const DIRECTED_ONE_IN: u64 = 5;
-/// And so many of the others change the members.
+/// So many of the others have snapshots.
+const SNAPSHOTS_ONE_IN: u64 = 3;
+/// And so many of the rest change the members.
 const MEMBERS_ONE_IN: u64 = 2;
 
 impl Scheme {
@@ -40,22 +47,29 @@ impl Scheme {
             return Scheme::Directed(rng.pick(directed::ALL));
         }
         let nodes = nodes.unwrap_or_else(|| size(&mut rng));
+        if rng.below(SNAPSHOTS_ONE_IN) == 0 {
+            return Scheme::Snapshots { nodes };
+        }
         if rng.below(MEMBERS_ONE_IN) == 0 {
             return Scheme::Members { nodes };
         }
         Scheme::Swarm { nodes }
     }
 
-    /// By its name: `swarm`, `members`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
+    /// By its name: `swarm`, `members`, `snapshots`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
     pub fn named(name: &str, seed: u64, nodes: Option<u8>) -> Option<Scheme> {
         let drawn = match Scheme::draw(seed, None) {
-            Scheme::Swarm { nodes } | Scheme::Members { nodes } | Scheme::Base { nodes } => nodes,
+            Scheme::Swarm { nodes }
+            | Scheme::Members { nodes }
+            | Scheme::Snapshots { nodes }
+            | Scheme::Base { nodes } => nodes,
             Scheme::Directed(_) => 3,
         };
         let nodes = nodes.unwrap_or(drawn);
         match name {
             "swarm" => Some(Scheme::Swarm { nodes }),
             "members" => Some(Scheme::Members { nodes }),
+            "snapshots" => Some(Scheme::Snapshots { nodes }),
             "base" => Some(Scheme::Base { nodes }),
             name => directed::named(name).map(|directed| Scheme::Directed(*directed)),
         }
@@ -66,6 +80,7 @@ impl Scheme {
         match self {
             Scheme::Swarm { .. } => "swarm",
             Scheme::Members { .. } => "members",
+            Scheme::Snapshots { .. } => "snapshots",
             Scheme::Base { .. } => "base",
             Scheme::Directed(directed) => directed.name,
         }
@@ -76,6 +91,7 @@ impl Scheme {
         match self {
             Scheme::Swarm { nodes } => run(seed, *nodes, keep_trace),
             Scheme::Members { nodes } => run_changing(seed, *nodes, keep_trace),
+            Scheme::Snapshots { nodes } => run_catching(seed, *nodes, keep_trace),
             Scheme::Base { nodes } => run_plan(Plan::base(seed, *nodes), keep_trace),
             Scheme::Directed(directed) => (directed.run)(seed, keep_trace),
         }
@@ -84,7 +100,10 @@ impl Scheme {
     /// The command that replays a seed of it.
     pub fn replay(&self, seed: u64) -> String {
         let nodes = match self {
-            Scheme::Swarm { nodes } | Scheme::Members { nodes } | Scheme::Base { nodes } => {
+            Scheme::Swarm { nodes }
+            | Scheme::Members { nodes }
+            | Scheme::Snapshots { nodes }
+            | Scheme::Base { nodes } => {
                 format!(" --nodes {nodes}")
             }
             Scheme::Directed(_) => String::new(),

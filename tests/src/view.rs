@@ -82,7 +82,7 @@ pub struct Member {
 
 impl Member {
     /// One that never started.
-    pub fn new(id: NodeId, ring_len: u64) -> Member {
+    pub fn new(id: NodeId, ring_len: u64, snapshot_len: u64) -> Member {
         Member {
             id,
             life: 0,
@@ -92,7 +92,7 @@ impl Member {
             named: false,
             alive: false,
             seen: Seen::default(),
-            home: Home::new(ring_len),
+            home: Home::new(ring_len, snapshot_len),
             homes: Vec::new(),
         }
     }

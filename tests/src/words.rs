@@ -9,6 +9,9 @@ pub(crate) fn request(kind: u8) -> &'static str {
         request_kind::VOTE => "a vote",
         request_kind::ACCESS => "access",
         request_kind::FORM => "to form",
+        request_kind::CAMPAIGN => "to stand",
+        request_kind::SAVE => "to save",
+        request_kind::TAKE => "to take a snapshot",
         _ => "formed",
     }
 }
@@ -21,6 +24,10 @@ pub(crate) fn answer(of: u8) -> &'static str {
         verdict::BEHIND => "behind",
         verdict::LEASE => "lease",
         verdict::OLDER => "older",
+        verdict::WORKING => "working",
+        verdict::UNABLE => "unable",
+        verdict::LOST => "lost",
+        verdict::TOO_OLD => "too old",
         _ => "not fresh",
     }
 }

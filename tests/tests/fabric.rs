@@ -23,7 +23,7 @@ fn write(epoch: u32, number: u32, offset: u64, len: u32) -> Verb {
 /// Two nodes, and the homes of both.
 fn two(seed: u64, weather: Weather) -> (Fabric, Home, Home) {
     let mut fabric = Fabric::new(seed, weather, Trace::new(0));
-    let (writer, acceptor) = (Home::new(RING), Home::new(RING));
+    let (writer, acceptor) = (Home::new(RING, 0), Home::new(RING, 0));
     fabric.start(WRITER, writer.clone());
     fabric.start(ACCEPTOR, acceptor.clone());
     (fabric, writer, acceptor)
@@ -255,7 +255,7 @@ fn a_dead_node_answers_nobody_and_its_next_life_knows_no_old_connection() {
     grant(&mut fabric, 1);
     let read = Verb::Read { id: id(ACCEPTOR, Class::Progress, 1, 1), from: 128, to: 768, len: 128 };
     assert_eq!(ask(&mut fabric, WRITER, read).status, Status::Success);
-    fabric.start(ACCEPTOR, Home::new(RING));
+    fabric.start(ACCEPTOR, Home::new(RING, 0));
     assert_eq!(ask(&mut fabric, WRITER, read).status, Status::Unreachable);
     assert_eq!(ask(&mut fabric, WRITER, write(1, 1, 0, 64)).status, Status::Unreachable);
     fabric.stop(ACCEPTOR);

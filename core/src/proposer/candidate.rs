@@ -43,9 +43,14 @@ pub(crate) enum Election {
 impl Proposer {
     /// Moves an election on.
     pub(crate) fn campaign_tick<M: Memory>(&mut self, on: &mut Work<M>) {
+        let waits = matches!(self.election, Election::Looking { .. } | Election::Waiting { .. });
+        if on.is_loading && waits {
+            self.turn(Election::Idle, mark::Candidate::Loads);
+        }
         match self.election {
             Election::Idle => {
                 if self.role == Role::Follower
+                    && !on.is_loading
                     && self.may_stand(on)
                     && on.acceptor.is_quiet()
                     && on.now >= self.rest_until

@@ -18,6 +18,15 @@ use crate::watch::Watch;
 pub(crate) struct Audience(u16);
 
 impl Audience {
+    /// One more.
+    pub(crate) fn add(&mut self, node: NodeId) {
+        self.0 |= 1 << node.0;
+    }
+
+    pub(crate) fn has(self, node: NodeId) -> bool {
+        self.0 >> node.0 & 1 != 0
+    }
+
     /// All members, the leader itself, and one more.
     pub(crate) fn of(configuration: &Configuration, me: NodeId, more: Option<NodeId>) -> Audience {
         let nodes = configuration.members().map(|member| member.node).chain([me]).chain(more);

@@ -1,4 +1,4 @@
-//! The WRITEs under way on one log queue pair, oldest first: they complete in the order in which they were posted.
+//! The WRITEs and READs under way on one log queue pair, oldest first: they complete in the order in which they were posted.
 //!
 //! A ring of fixed size, because every proposal goes through it.
 
@@ -6,10 +6,10 @@
 use crate::canonical::{Canonical, Space};
 use crate::types::{Instant, Position};
 
-/// WRITEs under way to one follower, entries and beats. A power of two.
+/// Requests under way to one follower: entries, beats, and READs that confirm. A power of two.
 const MAX_FLIGHTS: usize = 32;
 
-/// A WRITE that has not completed.
+/// A request that has not completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Flight {
     pub(crate) number: u32,
@@ -25,6 +25,8 @@ pub(crate) enum What {
         end: Position,
     },
     Beat,
+    /// A READ of what was written before it.
+    Confirm,
 }
 
 /// See the module.
@@ -89,7 +91,7 @@ impl Flights {
     pub(crate) fn oldest_source(&self) -> Option<Position> {
         (0..self.len()).find_map(|step| match self.ring[self.landed.wrapping_add(step) % MAX_FLIGHTS].what {
             What::Entries { start, .. } => Some(start),
-            What::Beat => None,
+            What::Beat | What::Confirm => None,
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::layout::verdict;
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
+use crate::proposer::confirm::Confirms;
 use crate::proposer::peer::Peer;
 use crate::proposer::{FollowerState, Proposer, Work};
 use crate::quorum::majority;
@@ -114,7 +115,8 @@ impl Proposer {
         let low = self.lead.low;
         let mut at = self.peers[node].walk;
         let start = self.peers[node].start;
-        if start < on.base || start > self.lead.end.position || !start.0.is_multiple_of(entry::SLOT_ALIGN) {
+        let below = start < on.base && !planted::is(Bug::ServedBelowBase);
+        if below || start > self.lead.end.position || !start.0.is_multiple_of(entry::SLOT_ALIGN) {
             return self.leave_behind(on, node);
         }
         let mut budget = STEP_BYTES;
@@ -138,6 +140,7 @@ impl Proposer {
         let earlier = if planted::is(Bug::EarlierEpochCounted) { peer.matched } else { start };
         peer.matched = start.max(earlier.min(self.lead.end.position));
         peer.beaten = start;
+        peer.confirms = Confirms::default();
         peer.holds_since = None;
         peer.beat_due = true;
         peer.turn(FollowerState::Window);
@@ -174,7 +177,8 @@ impl Proposer {
     /// Closed and drained, it holds up nobody. What it misses may still be in the ring when it answers; else it stays behind.
     fn let_go_tick(&mut self, node: NodeId) {
         let peer = &mut self.peers[node];
-        if peer.outbound.is_closed() {
+        // It may be up again by now, with nothing on its way.
+        if !peer.outbound.is_closing() {
             peer.ask_nothing();
             peer.turn(FollowerState::Asking);
         }

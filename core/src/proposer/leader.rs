@@ -9,7 +9,9 @@ use crate::mark::{self, mark};
 use crate::mem::{Memory, full};
 use crate::membership::{self, Member};
 use crate::planted::{self, Bug};
+use crate::proposer::catchup::Catchup;
 use crate::proposer::change::Audience;
+use crate::proposer::confirm::Confirm;
 use crate::proposer::flights::{Flight, What};
 use crate::proposer::transfer::Transfer;
 use crate::proposer::{FollowerState, Proposer, Role, Work};
@@ -75,6 +77,8 @@ pub(crate) struct Leadership {
     pub(crate) told_since: Option<Instant>,
     /// And it was tried to hand over.
     pub(crate) handed_over: bool,
+    /// What is done for followers that need a snapshot.
+    pub(crate) catchup: Catchup,
     /// The lead is being handed over.
     pub(crate) transfer: Option<Transfer>,
     /// Beats posted up to then bind nobody any more: some behind them were *yielding*.
@@ -177,6 +181,7 @@ impl Proposer {
             self.write_leader_line(on, self.lead.term);
         }
         self.transfer_tick(on);
+        self.catch_up_tick(on);
         self.commit(on);
     }
 
@@ -313,22 +318,40 @@ impl Proposer {
         })
     }
 
-    /// A write of this leadership landed at a follower in its window.
-    pub(crate) fn handle_landed<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, flight: Flight) {
-        let peer = &mut self.peers[node];
-        match flight.what {
-            What::Entries { end, .. } => {
-                peer.matched = end;
-                if self.role == Role::Leader && end > self.lead.committed.position {
-                    self.commit(on);
-                }
-            }
-            What::Beat => {
-                peer.beat_done = peer.beat_done.max(Some(flight.posted_at));
-                let late = planted::is(Bug::LeaseFromCompletion);
-                peer.binds = peer.binds.max(Some(if late { on.now } else { flight.posted_at }));
-            }
+    /// A WRITE of this leadership to a follower in its window completed.
+    #[inline]
+    pub(crate) fn handle_landed<M: Memory>(
+        &mut self,
+        on: &mut Work<M>,
+        node: NodeId,
+        flight: Flight,
+    ) -> bool {
+        if self.confirm == Confirm::Readback && !planted::is(Bug::CompletionCounted) {
+            return true;
         }
+        match flight.what {
+            What::Entries { end, .. } => self.handle_matched(on, node, end),
+            What::Beat => self.handle_beat_placed(on.now, node, flight.posted_at),
+            What::Confirm => {}
+        }
+        true
+    }
+
+    /// A follower has everything before `end`.
+    #[inline]
+    pub(crate) fn handle_matched<M: Memory>(&mut self, on: &mut Work<M>, node: NodeId, end: Position) {
+        self.peers[node].matched = end;
+        if self.role == Role::Leader && end > self.lead.committed.position {
+            self.commit(on);
+        }
+    }
+
+    /// A beat that was posted then is in a follower's memory.
+    pub(crate) fn handle_beat_placed(&mut self, now: Instant, node: NodeId, posted_at: Instant) {
+        let peer = &mut self.peers[node];
+        peer.beat_done = peer.beat_done.max(Some(posted_at));
+        let late = planted::is(Bug::LeaseFromCompletion);
+        peer.binds = peer.binds.max(Some(if late { now } else { posted_at }));
     }
 
     /// The beat for one follower: never a commit above what it has.
@@ -428,6 +451,7 @@ impl Leadership {
             departing,
             told_since,
             handed_over,
+            catchup,
             transfer,
             binding_after,
             until,
@@ -441,6 +465,7 @@ impl Leadership {
         if let Some(transfer) = transfer {
             transfer.canonical(out);
         }
+        catchup.canonical(out);
         out.mark(*binding_after);
         out.moment(*elected_at);
         out.count(Space::own(Counter::Beat, me), *beat_counter);

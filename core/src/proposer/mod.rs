@@ -2,7 +2,9 @@
 //! writes only where one of them has granted it to.
 
 mod candidate;
+mod catchup;
 mod change;
+mod confirm;
 mod flights;
 mod follower;
 mod leader;
@@ -14,6 +16,7 @@ mod transfer;
 mod window;
 
 use candidate::Election;
+pub use confirm::Confirm;
 use leader::Leadership;
 pub use leader::{OwnCopy, Quorum};
 pub use peer::FollowerState;
@@ -33,6 +36,7 @@ use crate::mark;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
 use crate::options::Identity;
+use crate::proposer::flights::What;
 use crate::read::LeaseReads;
 use crate::rng::Rng;
 use crate::table::Table;
@@ -61,6 +65,7 @@ pub(crate) struct Proposer {
     timing: Timing,
     quorum: Quorum,
     own_copy: OwnCopy,
+    confirm: Confirm,
     lease_reads: Option<LeaseReads>,
     role: Role,
     peers: Table<Peer>,
@@ -95,6 +100,8 @@ pub(crate) struct Work<'a, M> {
     pub(crate) applied: Position,
     /// Nothing below is served.
     pub(crate) base: Position,
+    /// The own application becomes that of a snapshot: until that is over this node does not stand.
+    pub(crate) is_loading: bool,
 }
 
 impl<M: Memory> Work<'_, M> {
@@ -112,6 +119,7 @@ impl Proposer {
         timing: Timing,
         quorum: Quorum,
         own_copy: OwnCopy,
+        confirm: Confirm,
         lease_reads: Option<LeaseReads>,
         seed: u64,
     ) -> Proposer {
@@ -120,6 +128,7 @@ impl Proposer {
             timing,
             quorum,
             own_copy,
+            confirm,
             lease_reads,
             role: Role::Follower,
             peers: Table::from_fn(Peer::new),
@@ -175,9 +184,10 @@ impl Proposer {
         peer.outbox.say_again();
         peer.line = None;
         if peer.life != link.peer().incarnation {
-            // What was asked, and what was behind, was a life that is gone.
+            // What was asked, what was known to be in the group, and what was behind, was a life that is gone.
             peer.life = link.peer().incarnation;
             peer.ask_nothing();
+            peer.formed = false;
             if peer.state == FollowerState::Behind {
                 peer.turn(FollowerState::Down);
             }
@@ -231,12 +241,12 @@ impl Proposer {
                     peer.drained();
                 }
             }
-            Class::Entries | Class::Beat => self.handle_write(on, done),
+            Class::Entries | Class::Beat | Class::Confirm => self.handle_flight(on, done),
             _ => {}
         }
     }
 
-    fn handle_write<M: Memory>(&mut self, on: &mut Work<M>, done: &Completion) {
+    fn handle_flight<M: Memory>(&mut self, on: &mut Work<M>, done: &Completion) {
         let node = done.id.peer;
         let peer = &mut self.peers[node];
         // A completion of an older epoch moves nothing: what it wrote may have been replaced since.
@@ -244,13 +254,16 @@ impl Proposer {
             return;
         }
         let Some(flight) = peer.land(done.id.number) else { return };
-        if done.status != Status::Success {
-            peer.outbound.close();
-            self.handle_broken(on.now, node);
-            return;
+        let mut good = done.status == Status::Success;
+        if good && peer.is_in_window() {
+            good = match flight.what {
+                What::Confirm => self.handle_confirmed(on, node),
+                _ => self.handle_landed(on, node, flight),
+            };
         }
-        if peer.is_in_window() {
-            self.handle_landed(on, node, flight);
+        if !good {
+            self.peers[node].outbound.close();
+            self.handle_broken(on.now, node);
         }
     }
 
@@ -382,6 +395,7 @@ impl Proposer {
             timing: _,
             quorum: _,
             own_copy: _,
+            confirm: _,
             lease_reads: _,
             role,
             peers,

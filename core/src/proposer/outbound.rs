@@ -62,6 +62,11 @@ impl Outbound {
         self.state == State::Closed
     }
 
+    /// What was outstanding is being drained.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state == State::Closing
+    }
+
     /// [`qp`] state and epoch for the request line.
     pub(crate) fn shown(&self) -> (u8, Epoch, u64) {
         match self.state {

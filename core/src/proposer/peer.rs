@@ -7,9 +7,10 @@ use crate::canonical::{Canonical, Counter, Space, answer_line, request_line};
 use crate::layout::{AnswerLine, RequestLine, request_kind, verdict};
 use crate::mailbox::Outbox;
 use crate::mark;
+use crate::proposer::confirm::Confirms;
 use crate::proposer::flights::{Flight, Flights, What};
 use crate::proposer::outbound::Outbound;
-use crate::request::Answer;
+use crate::request::{About, Answer};
 use crate::types::{Incarnation, Instant, LogPoint, NodeId, Position, Term};
 
 /// What a leader does with a follower.
@@ -41,6 +42,7 @@ pub(crate) struct Peer {
     term: Term,
     last: (u64, u64),
     hash: u64,
+    about: About,
     pub(crate) asked: u64,
     pub(crate) asked_at: Instant,
     /// When its answer, or the acceptor's end of the log queue pair, was last seen to change.
@@ -62,6 +64,8 @@ pub(crate) struct Peer {
     /// Applied there; its slots below may be overwritten.
     pub(crate) applied: Position,
     pub(crate) flights: Flights,
+    /// What of it was read back.
+    pub(crate) confirms: Confirms,
     /// Since when it holds the others up; forgotten when it has caught up.
     pub(crate) holds_since: Option<Instant>,
     pub(crate) number: u32,
@@ -77,6 +81,30 @@ pub(crate) struct Peer {
     pub(crate) binds: Option<Instant>,
     /// When the leader saw it break; a promise read after that decides.
     pub(crate) broken_at: Instant,
+    /// Its need for a snapshot, if it has one; and when it refused one last.
+    pub(crate) need: Need,
+    pub(crate) refused_at: Instant,
+}
+
+/// A follower's need for a snapshot, from when it was found to have it until it is in window.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Need {
+    /// None, or not looked at yet.
+    None,
+    /// Any that it may take: `commit` was committed when it was found. It has counted for nothing since.
+    Some { commit: Position, refusal: Refusal },
+    /// It has taken one, and asks for what comes behind it.
+    Met,
+}
+
+/// What a follower said to the snapshot that it was told of last.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Refusal {
+    None,
+    /// Older than what it may have been counted for: it waits for another.
+    TooOld,
+    /// It cannot take any.
+    Unable,
 }
 
 impl Peer {
@@ -88,6 +116,7 @@ impl Peer {
             term: Term(0),
             last: (0, 0),
             hash: 0,
+            about: About::default(),
             asked: 0,
             asked_at: Instant(0),
             heard_at: Instant(0),
@@ -101,6 +130,7 @@ impl Peer {
             matched: Position(0),
             applied: Position(0),
             flights: Flights::new(),
+            confirms: Confirms::default(),
             holds_since: None,
             number: 0,
             beat_due: false,
@@ -110,6 +140,8 @@ impl Peer {
             beat_done: None,
             binds: None,
             broken_at: Instant(0),
+            need: Need::None,
+            refused_at: Instant(0),
         }
     }
 
@@ -117,6 +149,12 @@ impl Peer {
     pub(crate) fn turn(&mut self, state: FollowerState) {
         mark::follower(self.state, state);
         self.state = state;
+        // One that has taken a snapshot has still to get in window.
+        let on_its_way =
+            matches!(state, FollowerState::Asking | FollowerState::Preparing | FollowerState::Broken);
+        if self.need != Need::Met || !on_its_way {
+            self.need = Need::None;
+        }
     }
 
     pub(crate) fn is_in_window(&self) -> bool {
@@ -147,6 +185,29 @@ impl Peer {
     /// Tells a follower to stand.
     pub(crate) fn ask_campaign(&mut self, now: Instant, sequence: u64, term: Term) {
         self.ask(now, sequence, request_kind::CAMPAIGN, term);
+    }
+
+    /// Asks for a snapshot at or above a position.
+    pub(crate) fn ask_save(&mut self, now: Instant, sequence: u64, term: Term, floor: Position) {
+        self.ask(now, sequence, request_kind::SAVE, term);
+        self.about.point.position = floor;
+    }
+
+    /// Tells it to take a snapshot.
+    pub(crate) fn ask_take(&mut self, now: Instant, sequence: u64, term: Term, about: About) {
+        self.ask(now, sequence, request_kind::TAKE, term);
+        self.last = (about.point.term.0, about.point.index.0);
+        self.about = about;
+    }
+
+    /// It is asked for a snapshot.
+    pub(crate) fn is_asking_save(&self) -> bool {
+        self.kind == request_kind::SAVE
+    }
+
+    /// The snapshot that it is told to take.
+    pub(crate) fn asking_take(&self) -> Option<&About> {
+        (self.kind == request_kind::TAKE).then_some(&self.about)
     }
 
     /// It was told to stand.
@@ -180,6 +241,7 @@ impl Peer {
         self.asked_at = now;
         self.last = (0, 0);
         self.hash = 0;
+        self.about = About::default();
     }
 
     pub(crate) fn handle_line(&mut self, now: Instant, line: AnswerLine) {
@@ -205,7 +267,7 @@ impl Peer {
     /// The request line, without the two ends' identities.
     pub(crate) fn request_line(&self) -> RequestLine {
         let (qp_state, qp_epoch, qp_numbers) = self.outbound.shown();
-        RequestLine {
+        let mut line = RequestLine {
             sequence: self.asked,
             term: self.term.0,
             last_term: self.last.0,
@@ -216,7 +278,9 @@ impl Peer {
             kind: self.kind,
             qp_state,
             ..RequestLine::default()
-        }
+        };
+        self.about.fill(&mut line);
+        line
     }
 
     /// Takes the flight of that number out, which is the oldest.
@@ -247,6 +311,7 @@ impl Peer {
             term,
             last,
             hash,
+            about,
             asked,
             asked_at,
             heard_at,
@@ -260,6 +325,7 @@ impl Peer {
             matched,
             applied,
             flights,
+            confirms,
             holds_since,
             number,
             beat_due,
@@ -269,6 +335,8 @@ impl Peer {
             beat_done,
             binds,
             broken_at,
+            need,
+            refused_at,
         } = self;
         outbound.canonical(me, out);
         outbox.canonical(
@@ -276,7 +344,7 @@ impl Peer {
             |line, out: &mut C| request_line(line, me, node, out),
             out,
         );
-        out.plain((kind, term, last, hash, formed, life, state));
+        out.plain((kind, term, last, hash, about, formed, life, state));
         out.count(Space::own(Counter::Sequence, me), *asked);
         out.moment(*asked_at);
         out.moment(*heard_at);
@@ -290,8 +358,10 @@ impl Peer {
         out.plain(beat_flying);
         out.count(Space::new(Counter::BeatLine, me, node), u64::from(*beat_version));
         if leads {
-            out.plain((walk, start, sent, matched, applied, beat_due, beaten));
+            confirms.canonical(out);
+            out.plain((walk, start, sent, matched, applied, beat_due, beaten, need));
             out.moment_if_any(*holds_since);
+            out.moment(*refused_at);
             out.moment_if_any(*beat_done);
             out.moment_if_any(*binds);
         }

@@ -58,8 +58,8 @@ impl Reads {
         }
     }
 
-    /// What has ended and was not reported; `applied` is what the own application has.
-    pub(crate) fn poll(&mut self, applied: Position) -> Option<Event> {
+    /// What has ended and was not reported; `applied` is what the own application has, if it can be asked.
+    pub(crate) fn poll(&mut self, applied: Option<Position>) -> Option<Event> {
         Read::ALL.into_iter().find_map(|how| {
             let (number, why) = self.queue_mut(how).poll(applied)?;
             mark(match why {

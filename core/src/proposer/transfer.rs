@@ -118,7 +118,12 @@ impl Proposer {
             matches!(self.election, Election::Idle | Election::Looking { .. } | Election::Waiting { .. });
         let follows = self.role == Role::Follower && on.acceptor.promise() == Promise::new(term, from);
         // The line stays until the leader writes another: it is obeyed once.
-        if !follows || !waits || !on.configuration.is_voter(self.me.node) || self.obeyed == (boot, sequence) {
+        if !follows
+            || !waits
+            || on.is_loading
+            || !on.configuration.is_voter(self.me.node)
+            || self.obeyed == (boot, sequence)
+        {
             return;
         }
         self.obeyed = (boot, sequence);

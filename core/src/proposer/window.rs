@@ -7,6 +7,7 @@ use crate::entry::{self, Kind, longest_slot, slot_len};
 use crate::layout::{Line, log, staging};
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
+use crate::proposer::confirm::Confirm;
 use crate::proposer::flights::{Flight, What};
 use crate::proposer::leader::OwnCopy;
 use crate::proposer::{Proposer, Role, Work};
@@ -73,6 +74,9 @@ impl Proposer {
             None => on.applied,
         };
         let mut limit = Position(needed.0 + room);
+        if let Some(reach) = self.lead.catchup.reach(kind, ring_len) {
+            limit = limit.min(reach);
+        }
         if end > limit {
             return Err(Full);
         }
@@ -118,7 +122,8 @@ impl Proposer {
             for node in self.lead.audience.nodes() {
                 if self.peers[node].is_in_window()
                     && node != self.me.node
-                    && let Some(verb) = self.next_entries(on, node)
+                    && let Some(verb) =
+                        self.next_entries(on, node).or_else(|| self.next_confirm(on.now, node))
                 {
                     return Some(verb);
                 }
@@ -147,7 +152,7 @@ impl Proposer {
             && peer.sent == end
         {
             peer.sent = resume;
-            if peer.flights.is_empty() {
+            if peer.flights.is_empty() && peer.confirms.is_settled() {
                 peer.matched = resume;
             }
         }
@@ -188,6 +193,9 @@ impl Proposer {
             Flight { number: peer.number, posted_at: on.now, what: What::Entries { start, end: after } };
         peer.flights.push(flight);
         peer.sent = after;
+        if self.confirm == Confirm::Readback {
+            peer.confirms.note_entries(Position(to));
+        }
         let offset = entry::offset(ring_len, start);
         Some(Verb::Write {
             id: RequestId {
@@ -256,6 +264,9 @@ impl Proposer {
         peer.beat_version = peer.beat_version.wrapping_add(1);
         peer.number = (peer.number + 1) & NUMBER_MASK;
         peer.flights.push(Flight { number: peer.number, posted_at: on.now, what: What::Beat });
+        if self.confirm == Confirm::Readback {
+            peer.confirms.note_beat(on.now);
+        }
         let from = staging::beat(node.slot());
         beat.write(&on.areas.staging, from, peer.beat_version);
         Some(Verb::Write {

@@ -28,6 +28,8 @@ pub enum RecoverError {
         /// Who.
         leader: NodeId,
     },
+    /// Its application is writing its state, or becoming that of a snapshot: until that is over nobody knows what it holds.
+    Away,
     /// A majority of the voters run and are connected: the group can go on by itself.
     MajorityAlive {
         /// Voters that run, this one included.
@@ -342,6 +344,9 @@ impl<M: Memory> Replica<M> {
             return Err(RecoverError::Group);
         }
         self.may_recover()?;
+        // Snapshots of the former group are none of this one's.
+        self.target.forget();
+        self.source.discard(&self.areas.snapshot);
         let term = self.acceptor.promise().term();
         let index = self.acceptor.walker().cursor().index;
         let me = Member::voter(self.me.node, self.me.incarnation);
@@ -361,6 +366,9 @@ impl<M: Memory> Replica<M> {
 
     /// Whether the group of this node has certainly stopped, as far as can be seen from here.
     pub fn may_recover(&self) -> Result<(), RecoverError> {
+        if self.is_application_away() {
+            return Err(RecoverError::Away);
+        }
         let heard = !self.acceptor.is_quiet() && self.acceptor.promise().node() != NodeId::NOBODY;
         if matches!(self.proposer.role(), Role::Leader | Role::Yielding) || heard {
             return Err(RecoverError::LeaderAlive { leader: self.acceptor.promise().node() });

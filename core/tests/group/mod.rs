@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use ringleader_core::event::Event;
-use ringleader_core::layout::{control, log};
+use ringleader_core::layout::{control, log, snapshot};
 use ringleader_core::mem::{Area, Areas, Memory};
 use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum, Role};
+use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ringleader_core::replica::Replica;
+use ringleader_core::snapshot::Writer;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
 use ringleader_core::verb::{Completion, Plane, Source, Status, Verb};
 
 pub(crate) const RING: u64 = 512 * 1024;
+pub(crate) const SNAPSHOT: u64 = 256 * 1024;
 pub(crate) const MS: u64 = 1_000_000;
 
 #[derive(Clone)]
@@ -50,6 +52,15 @@ pub(crate) struct Node {
     pub(crate) stopped: bool,
     /// So many arms fail.
     pub(crate) arm_failures: u32,
+    /// The application takes entries.
+    pub(crate) applies: bool,
+    /// The application can save its state.
+    pub(crate) can_save: bool,
+    /// What it is told about snapshots is left to the test.
+    pub(crate) keeps: bool,
+    pub(crate) kept: Option<Event>,
+    /// READs of snapshots end in the next turn.
+    fetched: Option<Completion>,
 }
 
 pub(crate) struct Group {
@@ -64,6 +75,7 @@ impl Group {
                 control: area(control::LEN),
                 log: area(log::len(RING)),
                 staging: area(log::len(RING)),
+                snapshot: area(snapshot::len(SNAPSHOT)),
             };
             let mut peers = [false; 16];
             (1..=3).filter(|peer| *peer != id).for_each(|peer| peers[usize::from(peer)] = true);
@@ -72,9 +84,11 @@ impl Group {
                 peers,
                 ring_len: RING,
                 max_entry: RING / 8,
-                timing: Timing::LOCAL,
+                snapshot_len: SNAPSHOT,
+                timing: Timing { catchup_limit_ns: 1000 * MS, ..Timing::LOCAL },
                 quorum: Quorum::Live,
                 own_copy: OwnCopy::Last,
+                confirm: Confirm::Completion,
                 lease_reads: None,
                 incarnation: Incarnation(10 + u64::from(id)),
                 boot: Boot(20 + u64::from(id)),
@@ -90,6 +104,11 @@ impl Group {
                 alive: true,
                 stopped: false,
                 arm_failures: 0,
+                applies: true,
+                can_save: true,
+                keeps: false,
+                kept: None,
+                fetched: None,
             }
         });
         Group { nodes: nodes.collect(), now: 0 }
@@ -113,6 +132,8 @@ impl Group {
             _ if !self.nodes[peer].alive => done.status = Status::Unreachable,
             Verb::Connect { .. } => {}
             Verb::Read { from, to, len, .. } => copy(&there.control, from, &here.staging, to, len),
+            Verb::Fetch { from, to, len, .. } => copy(&there.snapshot, from, &here.snapshot, to, len),
+            Verb::Confirm { from, to, .. } => copy(&there.log, from, &here.staging, to, 8),
             Verb::Write { plane, source, from, to, len, .. } => {
                 let source = if source == Source::Staging { &here.staging } else { &here.log };
                 match plane {
@@ -138,19 +159,61 @@ impl Group {
 
     /// One turn of one node's loop.
     pub(crate) fn run(&mut self, me: usize) {
+        if let Some(done) = self.nodes[me].fetched.take() {
+            self.nodes[me].replica.handle_completion(Instant(self.now), done);
+        }
         self.nodes[me].replica.handle_tick(Instant(self.now));
         for verbs in 0.. {
             assert!(verbs < 10_000, "one turn never ends");
             while let Some(event) = self.nodes[me].replica.poll_event() {
-                if let Event::Committed { index, .. } = event {
-                    self.nodes[me].committed = index.0;
+                match event {
+                    Event::Committed { index, .. } => self.nodes[me].committed = index.0,
+                    Event::SaveSnapshot { .. } | Event::LoadSnapshot { .. } => {
+                        self.nodes[me].kept = Some(event);
+                        if !self.nodes[me].keeps {
+                            self.do_kept(me);
+                        }
+                    }
+                    _ => {}
                 }
             }
-            let Node { replica, applied, .. } = &mut self.nodes[me];
-            while replica.apply(|entry| applied.push(entry.payload.to_vec())) {}
+            let Node { replica, applied, applies, .. } = &mut self.nodes[me];
+            while *applies && replica.apply(|entry| applied.push(entry.payload.to_vec())) {}
             let Some(verb) = replica.poll_verb() else { break };
             let done = self.carry_out(me, verb);
+            if let Verb::Fetch { .. } = verb {
+                self.nodes[me].fetched = Some(done);
+                continue;
+            }
             self.nodes[me].replica.handle_completion(Instant(self.now), done);
+        }
+    }
+
+    /// The application does what it was told about snapshots. Its state is how many entries it has, and something that makes it long.
+    pub(crate) fn do_kept(&mut self, me: usize) {
+        let longest = self.nodes.iter().map(|node| node.applied.clone()).max_by_key(Vec::len);
+        let longest = longest.unwrap_or_default();
+        let now = Instant(self.now);
+        let Node { replica, areas, applied, can_save, kept, .. } = &mut self.nodes[me];
+        match kept.take() {
+            Some(Event::SaveSnapshot { number }) => {
+                let mut writer = Writer::new(&areas.snapshot);
+                writer.write(&(applied.len() as u64).to_le_bytes()).expect("short enough");
+                writer.write(&vec![applied.len() as u8; SNAPSHOT as usize - 100]).expect("short enough");
+                let saved = writer.finish();
+                replica.handle_saved(now, number, Some(saved).filter(|_| *can_save));
+            }
+            Some(Event::LoadSnapshot { number, len }) => {
+                let bytes = areas.snapshot.lend_loading(len).expect("it was READ");
+                let count = bytes.first_chunk().map_or(u64::MAX, |word| u64::from_le_bytes(*word));
+                let state = usize::try_from(count).ok().and_then(|count| longest.get(..count));
+                if let Some(state) = state {
+                    *applied = state.to_vec();
+                }
+                let loaded = state.is_some();
+                replica.handle_loaded(now, number, loaded);
+            }
+            _ => {}
         }
     }
 

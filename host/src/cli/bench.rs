@@ -1,6 +1,7 @@
 //! `ringleader bench`: figures of this machine, each beside its floor.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use hdrhistogram::Histogram;
@@ -23,6 +24,8 @@ enum What {
     Commit(Commit),
     /// Quorum reads of a group in this process, beside the same READs posted bare, and beside its commits
     Read(Commit),
+    /// A turn of a group that has nothing to do, of one and of several on an agent thread
+    Turn(Turn),
     /// The ways to take write permission away: how long each takes, and whether anything lands afterwards
     #[cfg(feature = "verbs")]
     Fence(Fence),
@@ -72,6 +75,19 @@ struct Commit {
     json: bool,
 }
 
+#[derive(clap::Args, Debug)]
+struct Turn {
+    /// How many groups on each of three agent threads, beside one alone
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u8).range(2..=64))]
+    groups: u8,
+    /// Measure for so many milliseconds each
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    length: u64,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
 #[cfg(feature = "verbs")]
 #[derive(clap::Args, Debug)]
 struct Fence {
@@ -93,6 +109,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let done = match &args.what {
         What::Commit(args) => commit(args),
         What::Read(args) => read(args),
+        What::Turn(args) => turn(args),
         #[cfg(feature = "verbs")]
         What::Fence(args) => fence(args),
     };
@@ -165,10 +182,24 @@ fn commit(args: &Commit) -> Result<(), String> {
     Ok(())
 }
 
+fn turn(args: &Turn) -> Result<(), String> {
+    let length = Duration::from_millis(args.length);
+    let measure = |groups| bench::turn(usize::from(groups), length).map_err(|error| error.to_string());
+    let (alone, several) = (measure(1)?, measure(args.groups)?);
+    if args.json {
+        println!(
+            "{}",
+            serde_json::json!({ "groups": args.groups, "alone_ns": alone, "several_ns": several })
+        );
+    } else {
+        println!("one group alone    {alone:.0} ns a turn");
+        println!("{:<2} groups          {several:.0} ns a turn of each", args.groups);
+    }
+    Ok(())
+}
+
 #[cfg(feature = "verbs")]
 fn fence(args: &Fence) -> Result<(), String> {
-    use std::time::Duration;
-
     use crate::fabric::verbs::{Choice, FenceBy, VerbsError, is_software, trial::try_fence};
 
     let choice = Choice { device: args.device.clone(), ..Choice::default() };

@@ -1,15 +1,20 @@
 //! `ringleader demo`: options to a plan, a progress bar, and the result on the standard output.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 
 use super::wrong;
-use crate::demo::{self, Carrier, Error, Fault, Feed, Plan, Profile, Stage, Summary, Whom, plan::parse_len};
+use crate::MAX_GROUPS;
+use crate::demo::{self, Carrier, Error, Fault, Feed, Plan, Profile, Stage, Whom, plan::parse_len};
 
+/// Bytes of a node's rings together, unless they are given.
+const RING_LEN: u64 = 64 << 20;
 /// Exit status after a signal to end.
 const INTERRUPTED: u8 = 130;
 
@@ -30,16 +35,21 @@ Examples:
   ringleader demo --pause leader
           the leader is stopped, another takes over, and the first is woken at the end
   ringleader demo --ring 1M --entries 100000 --pause follower
-          a follower sleeps until what it missed is in no ring any more: nobody waits for it
+          a follower sleeps until what it missed is in no ring any more: nobody waits for it, and it takes another's state
+  ringleader demo --groups 16
+          16 groups on one agent thread a node: commits a second of 1, 2, 4, 8, 16 of them, and a third falls over
+  ringleader demo --reads 2 --pause leader
+          all nodes read meanwhile, and no read misses what was acknowledged
   ringleader demo --kill none --json | jq .commit_ns
           only the latency, for a program
 
 Exit status:
   0    every acknowledged entry is in every survivor's file, once and in order, and the files are identical
-  1    they are not, or something failed
+  1    they are not, a read was stale, or something failed
   2    the input or an option cannot be: nothing was started, nothing is left behind;
        or the result cannot be printed
-  3    all is well, but a node stayed behind: it fell below every ring
+  3    all is well, but a node stayed behind: it fell below every ring, and all entries together are more than a ring
+       and 16 MiB, which is what a state may have
   130  ended by Ctrl-C: nothing is left behind"
 )]
 pub(crate) struct Args {
@@ -53,6 +63,10 @@ pub(crate) struct Args {
     /// How many nodes, 3 to 15
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u64,
+    /// How many groups, 1 to 64: each node has a member of each, all on one agent thread, and the leaders are spread over the
+    /// nodes. Each group replicates all entries
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    groups: u64,
     /// Replicate this file, an entry a line; its newline is part of the entry, which may have an eighth of the ring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["entries", "size"])]
     input: Option<PathBuf>,
@@ -77,9 +91,9 @@ pub(crate) struct Args {
     /// Leave each node's region there too, for `ringleader log`
     #[arg(long)]
     keep_regions: bool,
-    /// Bytes of each node's ring: a power of two, 512K to 16G
-    #[arg(long, value_name = "BYTES", default_value = "64M")]
-    ring: String,
+    /// Bytes of each node's ring, in each group: a power of two, 512K to 16G [default: 64M, shared by the groups]
+    #[arg(long, value_name = "BYTES")]
+    ring: Option<String>,
     /// Durations for one shared machine, for a software NIC, or for NICs and pinned processors; the last is not for a
     /// shared machine, where nodes that only wait for their turn would be taken for dead [default: local; with `--fabric
     /// verbs` soft-roce]
@@ -88,15 +102,23 @@ pub(crate) struct Args {
     /// Which acknowledgements count for a commit: those of nodes seen alive, or of all memory that took the entry
     #[arg(long, value_name = "WHICH", default_value = "live")]
     quorum: QuorumArg,
+    /// What says that the bytes of a write are placed: its completion, or a read that follows it
+    #[arg(long, value_name = "HOW", default_value = "completion")]
+    confirm: ConfirmArg,
     /// What a node's agent does when there is nothing to do: spin, or spin, yield, and sleep
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     idle: IdleArg,
-    /// Proposals measured for the commit latency, one at a time; 0 measures nothing
+    /// Proposals measured for the commit latency, one at a time; 0 measures nothing. Several groups are not measured like that,
+    /// but loaded for a second each time, with one proposal on its way in each of 1, 2, 4, … groups
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     samples: usize,
     /// Bytes of each of them
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     sample_size: usize,
+    /// So many threads of each node read beside the stream: by a quorum at the leader, else at the follower; no read may miss
+    /// what was acknowledged before it
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
+    reads: u8,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -135,6 +157,12 @@ enum QuorumArg {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
+enum ConfirmArg {
+    Completion,
+    Readback,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
 enum IdleArg {
     Busy,
     Adaptive,
@@ -154,7 +182,11 @@ impl Args {
             },
             // More than a byte holds are more than a group has; the plan says so.
             nodes: u8::try_from(self.nodes).unwrap_or(u8::MAX),
-            ring_len: parse_len(&self.ring).map_err(|error| format!("--ring: {error}"))?,
+            groups: u8::try_from(self.groups).unwrap_or(u8::MAX),
+            ring_len: match &self.ring {
+                Some(ring) => parse_len(ring).map_err(|error| format!("--ring: {error}"))?,
+                None => RING_LEN / self.groups.clamp(1, MAX_GROUPS as u64).next_power_of_two(),
+            },
             profile: match self.timing.unwrap_or(default_timing) {
                 TimingArg::Local => Profile::Local,
                 TimingArg::SoftRoce => Profile::SoftRoce,
@@ -163,6 +195,10 @@ impl Args {
             quorum: match self.quorum {
                 QuorumArg::Live => crate::Quorum::Live,
                 QuorumArg::Stored => crate::Quorum::Stored,
+            },
+            confirm: match self.confirm {
+                ConfirmArg::Completion => crate::Confirm::Completion,
+                ConfirmArg::Readback => crate::Confirm::Readback,
             },
             idle: match self.idle {
                 IdleArg::Busy => crate::Idle::Busy,
@@ -183,6 +219,7 @@ impl Args {
             keep_regions: self.keep_regions,
             samples: self.samples,
             sample_size: self.sample_size,
+            reads: usize::from(self.reads),
         })
     }
 }
@@ -192,17 +229,40 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         Ok(plan) => plan,
         Err(error) => return wrong(error),
     };
+    if plan.groups > 1 {
+        let tally = watched(|watch| demo::groups::run(&plan, watch));
+        end(tally, args.json, |tally| (tally.exit_status(), &tally.dir))
+    } else {
+        let summary = watched(|watch| demo::run(&plan, watch));
+        end(summary, args.json, |summary| (summary.exit_status(), &summary.dir))
+    }
+}
+
+/// Runs a demo with a progress bar.
+fn watched<T>(run: impl FnOnce(&mut dyn FnMut(Stage)) -> T) -> T {
     let bar = Bar::new();
-    let result = demo::run(&plan, &mut |stage| bar.show(stage));
+    let result = run(&mut |stage| bar.show(stage));
     bar.finish();
+    result
+}
+
+/// Prints what a demo came to, or what was wrong with it.
+fn end<T: Serialize + fmt::Display>(
+    result: Result<T, Error>,
+    json: bool,
+    look: impl Fn(&T) -> (u8, &Path),
+) -> ExitCode {
     match result {
-        Ok(summary) => match print(&summary, args.json) {
-            // Whoever closed the standard output does not want to read it.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                wrong(format_args!("standard output: {error}; the files are in {}", summary.dir.display()))
+        Ok(summary) => {
+            let (status, dir) = look(&summary);
+            match print(&summary, json) {
+                // Whoever closed the standard output does not want to read it.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    wrong(format_args!("standard output: {error}; the files are in {}", dir.display()))
+                }
+                _ => ExitCode::from(status),
             }
-            _ => ExitCode::from(summary.exit_status()),
-        },
+        }
         Err(Error::BadInput(error)) => wrong(error),
         Err(Error::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
@@ -212,7 +272,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
-fn print(summary: &Summary, json: bool) -> io::Result<()> {
+fn print(summary: &(impl Serialize + fmt::Display), json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         serde_json::to_writer(&mut out, summary)?;

@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::Notify;
 use crate::len::parse_len;
 use crate::profile::Profile;
-use crate::{Idle, Quorum, Readmit};
+use crate::{Confirm, Idle, Quorum, Readmit};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,13 +22,14 @@ pub(super) struct Raw {
     pub(super) fabric: Spanned<FabricKind>,
     pub(super) timing: Option<Profile>,
     pub(super) ring: Option<Spanned<Len>>,
+    pub(super) snapshot: Option<Spanned<Len>>,
     pub(super) quorum: Option<RawQuorum>,
     pub(super) readmit: Option<RawReadmit>,
     pub(super) lease_reads_if_clocks_drift_below_ppm: Option<Spanned<u64>>,
     pub(super) idle: Option<RawIdle>,
     pub(super) pin: Option<u16>,
     pub(super) notify: Option<Spanned<Notify>>,
-    pub(super) confirm: Option<Spanned<Confirm>>,
+    pub(super) confirm: Option<RawConfirm>,
     pub(super) control: Option<Spanned<PathBuf>>,
     pub(super) shm: Option<Spanned<RawShm>>,
     pub(super) verbs: Option<Spanned<RawVerbs>>,
@@ -89,9 +90,18 @@ pub(super) enum RawIdle {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Confirm {
+pub(super) enum RawConfirm {
     Completion,
     Readback,
+}
+
+impl From<RawConfirm> for Confirm {
+    fn from(raw: RawConfirm) -> Confirm {
+        match raw {
+            RawConfirm::Completion => Confirm::Completion,
+            RawConfirm::Readback => Confirm::Readback,
+        }
+    }
 }
 
 impl From<RawQuorum> for Quorum {

@@ -45,6 +45,7 @@ fn what_is_not_said_has_its_default() {
     assert_eq!((config.node, &config.members[..]), (2, &[1, 2, 3][..]));
     assert_eq!((config.timing, config.ring_len, config.pin), (Profile::Local, 64 << 20, None));
     assert_eq!((config.quorum, config.idle, config.notify), (Quorum::Live, Idle::Adaptive, Notify::Poll));
+    assert_eq!(config.confirm, Confirm::Completion);
     assert_eq!(config.control, Path::new("/dev/shm/orders/node-2.control"));
     let options = config.shm_options().expect("of shared memory");
     assert_eq!((options.dir.to_str(), options.node), (Some("/dev/shm/orders"), 2));
@@ -73,12 +74,13 @@ fn a_node_on_rdma_gets_all_addresses_but_the_own_one() {
 fn everything_can_be_said() {
     let text = VERBS.replace(
         "fabric = \"verbs\"\n",
-        "fabric = \"verbs\"\ntiming = \"soft-roce\"\nring = 1048576\nquorum = \"stored\"\nidle = \"busy\"\npin = 3\n\
-         notify = \"imm\"\nconfirm = \"completion\"\ncontrol = \"run/one\"\n",
+        "fabric = \"verbs\"\ntiming = \"soft-roce\"\nring = 1048576\nsnapshot = \"128M\"\nquorum = \"stored\"\nidle = \"busy\"\npin = 3\n\
+         notify = \"imm\"\nconfirm = \"readback\"\ncontrol = \"run/one\"\n",
     ) + "listen = \"0.0.0.0:7401\"\ndevice = \"mlx5_0\"\nport = 2\ngid_index = 3\n";
     let config = parse(&text).expect("right");
     assert_eq!((config.timing, config.ring_len, config.pin), (Profile::SoftRoce, 1 << 20, Some(3)));
     assert_eq!((config.quorum, config.idle, config.notify), (Quorum::Stored, Idle::Busy, Notify::Imm));
+    assert_eq!((config.confirm, config.snapshot_len), (Confirm::Readback, Some(128 << 20)));
     assert_eq!(config.control, Path::new("/etc/ringleader/run/one"));
     let Fabric::Verbs(verbs) = config.fabric else { panic!("verbs") };
     assert_eq!((verbs.device.as_deref(), verbs.port, verbs.gid_index), (Some("mlx5_0"), Some(2), Some(3)));
@@ -139,13 +141,15 @@ fn every_mistake_is_one_line_that_names_it() {
         shm("node = 2", "node = 2\nring = \"3M\""),
         "3: a ring of 3145728 bytes: the length is a power of two from 512K to 16G"
     );
+    assert!(
+        shm("node = 2", "node = 2\nsnapshot = 1000")
+            .starts_with("3: a snapshot of 1000 bytes: the length is a multiple of 64K")
+    );
     assert!(shm("node = 2", "node = 2\nring = \"big\"").starts_with("3: \"big\" is no length in bytes"));
     assert!(shm("node = 2", "node = 2\nring = -5").starts_with("3: -5 is no length"));
     assert!(shm("node = 2", "node = 2\npin = -5").starts_with("3: "));
-    assert!(
-        shm("node = 2", "node = 2\nconfirm = \"readback\"")
-            .starts_with("3: confirm = \"readback\" is reserved")
-    );
+    let hope = shm("node = 2", "node = 2\nconfirm = \"hope\"");
+    assert_eq!(hope, "3: unknown value \"hope\": there are completion, readback");
     assert!(shm("[shm]\ndirectory = \"/dev/shm/orders\"", "").contains("needs a table [shm]"));
     assert!(shm("[shm]", "[verbs]\nkey_file = \"k\"\n[shm]").starts_with("6: [verbs] has no meaning"));
     let long = format!("control = \"/{}\"\n[shm]", "x".repeat(120));

@@ -1,7 +1,10 @@
-//! One node of a demo: a process that opens a replica and does what the demo tells it over the socket it was born with.
+//! One node of a demo: a process that opens a replica, or one of each of several groups on one agent thread, and does what the
+//! demo tells it over the socket it was born with.
 //!
-//! One thread (the desk) talks to the demo and to the agent. It waits for the demo's bytes in `poll`, with a timeout
+//! One thread (with a desk a group) talks to the demo and to the agent. It waits for the demo's bytes in `poll`, with a timeout
 //! short enough for outcomes and events, and never spins: the agents need the processors.
+
+mod load;
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -18,36 +21,40 @@ use std::time::{Duration, Instant};
 use ringleader_core::event::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::keeper::{Counters, Writer, keeper};
+use super::reads::{Board, Readers};
 use super::wire::{
-    Commits, Frame, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State, VerbsSetup,
+    Commits, Frame, GroupSetup, Happening, Inbox, Measured, Order, Outbox, Quantiles, Report, Setup, State,
 };
 use super::{now_ns, proposal};
-#[cfg(feature = "verbs")]
-use crate::exchange::{GroupName, Key};
-use crate::{Handle, Idle, Node, Options, Outcome, Quorum, SubmitError, Transport};
+use crate::processes::die_with_parent;
+use crate::{AgentOptions, AgentThread, Confirm, Handle, Idle, Node, Options, Outcome, Quorum, SubmitError};
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
 const NAP_BUSY: Duration = Duration::from_micros(200);
 const NAP_IDLE: Duration = Duration::from_millis(2);
+/// How long a lead may take to be handed over.
+const TRANSFER: Duration = Duration::from_secs(2);
 /// A node tells how far it is at most this often.
 const STATE_EVERY: Duration = Duration::from_millis(5);
 
 /// Runs a node for the demo with process id `parent`, until it is told to end or the demo is gone.
 pub fn run(parent: u32) -> ExitCode {
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
-        return ExitCode::FAILURE;
-    }
-    // The parent may have died before the line above: then nobody will ever send the signal.
-    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().unsigned_abs()) != Some(parent) {
-        // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
-        if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket) {
-            eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+    match die_with_parent(parent) {
+        Err(error) => {
+            eprintln!("ringleader node: cannot bind its life to its parent's: {error}");
+            return ExitCode::FAILURE;
         }
-        return ExitCode::from(2);
+        Ok(true) => {}
+        Ok(false) => {
+            // A demo hands its nodes a socket: then it is dead, and there is nobody to be told.
+            if !fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
+            {
+                eprintln!("ringleader node: is started by `ringleader demo`, not by hand");
+            }
+            return ExitCode::from(2);
+        }
     }
     let socket = match io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => UnixStream::from(socket),
@@ -66,24 +73,24 @@ pub fn run(parent: u32) -> ExitCode {
 
 fn serve(line: &mut Line) -> io::Result<ExitCode> {
     let setup = loop {
-        if let Some(Frame::Message(Order::Open(setup))) = line.inbox.take::<Order>()? {
+        if let Some((_, Frame::Message(Order::Open(setup)))) = line.inbox.take::<Order>()? {
             break setup;
         }
         if !line.inbox.receive(&mut line.socket)? {
             return Ok(ExitCode::FAILURE);
         }
     };
-    match Desk::open(setup) {
+    match Office::open(&setup) {
         Err(message) => {
             line.say(&Report::Refused { message })?;
             Ok(ExitCode::from(2))
         }
-        Ok(mut desk) => {
+        Ok(mut office) => {
             line.say(&Report::Opened)?;
-            while !desk.closing {
-                desk.round(line)?;
+            while !office.closing {
+                office.round(line)?;
             }
-            desk.close(line)
+            office.close(line)
         }
     }
 }
@@ -126,26 +133,64 @@ struct Stream {
     told: bool,
 }
 
-/// A node on an RDMA device, whose peers are on this machine.
-#[cfg(feature = "verbs")]
-fn transport(node: u8, setup: VerbsSetup) -> Result<Transport, String> {
-    use std::net::{Ipv4Addr, SocketAddr};
-
-    let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let port_of = |id: usize| id.checked_sub(1).and_then(|place| setup.ports.get(place)).copied();
-    let others = |id: usize| port_of(id).filter(|_| id != usize::from(node));
-    Ok(Transport::Verbs(Box::new(crate::VerbsOptions {
-        choice: crate::fabric::verbs::Choice { device: setup.device.clone(), ..Default::default() },
-        listen: address(port_of(usize::from(node)).ok_or("the demo named no port")?),
-        addresses: std::array::from_fn(|id| others(id).map(|port| address(port).to_string())),
-        key: Key::read(&setup.key_file).map_err(|error| error.to_string())?,
-        group: GroupName::new("demo").expect("a name"),
-    })))
+/// The desks of all groups.
+struct Office {
+    desks: Vec<Desk>,
+    closing: bool,
 }
 
-#[cfg(not(feature = "verbs"))]
-fn transport(_: u8, _: VerbsSetup) -> Result<Transport, String> {
-    Err("this program was built without RDMA".to_owned())
+impl Office {
+    fn open(setup: &Setup) -> Result<Office, String> {
+        let idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
+        let options = AgentOptions { idle, groups: setup.groups.len(), ..AgentOptions::default() };
+        let agent = AgentThread::start(&options).map_err(|error| error.to_string())?;
+        let desks: Result<Vec<Desk>, String> =
+            setup.groups.iter().map(|group| Desk::open(&agent, setup, group)).collect();
+        Ok(Office { desks: desks?, closing: false })
+    }
+
+    /// Everything once: orders, proposals, outcomes, events; then what is to be said goes out in one piece.
+    fn round(&mut self, line: &mut Line) -> io::Result<()> {
+        let waiting = self.desks.iter().any(Desk::waits);
+        line.wait(if waiting { NAP_BUSY } else { NAP_IDLE })?;
+        while let Some((group, frame)) = line.inbox.take::<Order>()? {
+            line.outbox.of(group);
+            let Some(desk) = self.desks.get_mut(usize::from(group)) else { continue };
+            match frame {
+                Frame::Batch(batch) => {
+                    let stream = &mut desk.stream;
+                    let expected = stream.next + stream.waiting.len() as u64;
+                    if batch.stream == stream.id && !stream.over && batch.first == expected {
+                        stream.waiting.extend(batch.map(<[u8]>::to_vec));
+                    }
+                }
+                Frame::Message(Order::Close) => self.closing = true,
+                Frame::Message(Order::Load { groups, from_ns, until_ns, size }) => {
+                    let count = usize::from(groups).min(self.desks.len());
+                    let report = load::run(&mut self.desks[..count], from_ns..until_ns, size);
+                    line.outbox.push(&report);
+                }
+                Frame::Message(order) => desk.obey(order, &mut line.outbox, &mut line.socket)?,
+            }
+        }
+        for (group, desk) in self.desks.iter_mut().enumerate() {
+            line.outbox.of(group as u8);
+            desk.propose();
+            desk.take_events(&mut line.outbox);
+            desk.take_outcomes(&mut line.outbox)?;
+            desk.tell_state(&mut line.outbox);
+        }
+        line.outbox.send(&mut line.socket)
+    }
+
+    fn close(self, line: &mut Line) -> io::Result<ExitCode> {
+        for (group, desk) in self.desks.into_iter().enumerate() {
+            line.outbox.of(group as u8);
+            desk.close(line)?;
+        }
+        line.socket.shutdown(Shutdown::Write)?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 struct Desk {
@@ -154,6 +199,8 @@ struct Desk {
     client: u64,
     counters: Arc<Counters>,
     writer: Option<Writer>,
+    board: Board,
+    readers: Option<Readers>,
     stream: Stream,
     /// Stream and number of each proposal that the agent has, in its order.
     outstanding: VecDeque<(u32, u64)>,
@@ -163,34 +210,39 @@ struct Desk {
     told: State,
     told_at: Instant,
     told_broken: bool,
-    closing: bool,
     payload: Vec<u8>,
 }
 
 impl Desk {
-    fn open(setup: Setup) -> Result<Desk, String> {
+    fn open(agent: &AgentThread, setup: &Setup, group: &GroupSetup) -> Result<Desk, String> {
         let file = OpenOptions::new()
+            .read(true)
             .write(true)
-            .open(&setup.applied)
-            .map_err(|error| format!("{}: {error}", setup.applied.display()))?;
+            .open(&group.applied)
+            .map_err(|error| format!("{}: {error}", group.applied.display()))?;
         let (keeper, writer, counters) =
-            keeper(setup.client, file).map_err(|error| format!("writing thread: {error}"))?;
-        let mut options = Options::new(setup.regions, setup.node, (1..=setup.nodes).collect::<Vec<u8>>());
-        if let Some(verbs) = setup.verbs {
-            options.transport = transport(setup.node, verbs)?;
+            keeper(group.client, file).map_err(|error| format!("writing thread: {error}"))?;
+        let members: Vec<u8> = (1..=setup.nodes).collect();
+        let mut options = Options::new(group.regions.clone(), setup.node, members);
+        if let Some(verbs) = &group.verbs {
+            options.transport = verbs.transport(setup.node, "demo")?;
         }
         options.ring_len = setup.ring_len;
+        options.snapshot_len = Some(setup.snapshot_len);
         options.timing = setup.profile.timing();
         options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
-        options.idle = if setup.busy { Idle::Busy } else { Idle::Adaptive };
+        options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
         options.keep_region = setup.keep_region;
-        let node = Node::open(options, keeper).map_err(|error| error.to_string())?;
+        let node = Node::open_on(agent, options, keeper).map_err(|error| error.to_string())?;
+        let board = Board::open(&group.regions, setup.node).map_err(|error| error.to_string())?;
         Ok(Desk {
             handle: node.handle(),
             node,
-            client: setup.client,
+            client: group.client,
             counters,
             writer: Some(writer),
+            board,
+            readers: None,
             stream: Stream { over: true, told: true, ..Stream::default() },
             outstanding: VecDeque::new(),
             commits: None,
@@ -198,37 +250,25 @@ impl Desk {
             told: State::default(),
             told_at: Instant::now(),
             told_broken: false,
-            closing: false,
             payload: Vec::new(),
         })
     }
 
-    /// Everything once: orders, proposals, outcomes, events; then what is to be said goes out in one piece.
-    fn round(&mut self, line: &mut Line) -> io::Result<()> {
-        let waiting = !self.outstanding.is_empty() || !self.stream.waiting.is_empty();
-        line.wait(if waiting { NAP_BUSY } else { NAP_IDLE })?;
-        while let Some(frame) = line.inbox.take::<Order>()? {
-            match frame {
-                Frame::Batch(batch) => {
-                    let stream = &mut self.stream;
-                    let expected = stream.next + stream.waiting.len() as u64;
-                    if batch.stream == stream.id && !stream.over && batch.first == expected {
-                        stream.waiting.extend(batch.map(<[u8]>::to_vec));
-                    }
-                }
-                Frame::Message(order) => self.obey(order, &mut line.outbox, &mut line.socket)?,
-            }
-        }
-        self.propose();
-        self.take_events(&mut line.outbox);
-        self.take_outcomes(&mut line.outbox);
-        self.tell_state(&mut line.outbox);
-        line.outbox.send(&mut line.socket)
+    /// Whether it has proposals on their way.
+    fn waits(&self) -> bool {
+        !self.outstanding.is_empty() || !self.stream.waiting.is_empty()
     }
 
     fn obey(&mut self, order: Order, outbox: &mut Outbox, socket: &mut UnixStream) -> io::Result<()> {
         match order {
-            Order::Open(_) => {}
+            // They are for all groups, and obeyed already.
+            Order::Open(_) | Order::Close | Order::Load { .. } => {}
+            Order::Transfer { to } => {
+                if let Err(error) = self.node.transfer(to, TRANSFER) {
+                    // Whoever asked sees who leads.
+                    tracing::info!(to, %error, "not handed over");
+                }
+            }
             Order::Form { timeout_ms } => {
                 outbox.push(&match self.node.form(Duration::from_millis(timeout_ms)) {
                     Ok(()) => Report::Formed,
@@ -247,7 +287,11 @@ impl Desk {
                 }
                 self.stream = Stream { id: stream, next: first, ..Stream::default() };
             }
-            Order::Close => self.closing = true,
+            Order::Read { threads } => {
+                let readers = (0..threads).map(|_| self.node.reader());
+                let (dir, node) = (&self.node.options().dir, self.node.options().node);
+                self.readers = Some(Readers::start(readers, dir, node, &self.counters)?);
+            }
         }
         Ok(())
     }
@@ -305,7 +349,7 @@ impl Desk {
         self.stream.waiting.clear();
     }
 
-    fn take_outcomes(&mut self, outbox: &mut Outbox) {
+    fn take_outcomes(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         let mut up_to = None;
         while let Some((_, outcome)) = self.handle.poll() {
             let Some((stream, number)) = self.outstanding.pop_front() else { break };
@@ -319,12 +363,15 @@ impl Desk {
         }
         let stream = self.stream.id;
         if let Some(up_to) = up_to {
+            // Before anybody is told: whoever reads from now on is to see it.
+            self.board.note(up_to)?;
             outbox.push(&Report::Acked { stream, up_to });
         }
         if self.stream.over && !self.stream.told {
             self.stream.told = true;
             outbox.push(&Report::Ended { stream });
         }
+        Ok(())
     }
 
     fn take_events(&mut self, outbox: &mut Outbox) {
@@ -384,8 +431,10 @@ impl Desk {
             applied: read(&self.counters.applied),
             repeated: read(&self.counters.repeated),
             early: read(&self.counters.early),
+            strange: read(&self.counters.strange),
             backlog: read(&self.counters.collected).saturating_sub(written),
             leads: if status.role == crate::Role::Leader { status.term } else { 0 },
+            stale: self.readers.as_ref().map_or(0, Readers::stale),
         }
     }
 
@@ -395,6 +444,9 @@ impl Desk {
         }
         self.told_at = Instant::now();
         let state = self.state();
+        if let Some(readers) = &self.readers {
+            readers.set_leads(state.leads != 0);
+        }
         if state != self.told {
             self.told = state;
             outbox.push(&Report::State(state));
@@ -409,19 +461,25 @@ impl Desk {
         }
     }
 
-    fn close(mut self, line: &mut Line) -> io::Result<ExitCode> {
+    fn close(mut self, line: &mut Line) -> io::Result<()> {
+        let read = self.readers.as_mut().map(Readers::join);
         let mut state = self.state();
         drop(self.handle);
         let closed = self.node.close().map_err(|error| error.to_string());
         let written = self.writer.take().map_or(Ok(()), Writer::join).map_err(|error| error.to_string());
         state.applied = self.counters.applied.load(Ordering::Relaxed);
         state.backlog = 0;
-        for message in [closed, written].into_iter().filter_map(Result::err) {
+        let read = match read.transpose() {
+            Ok(tally) => {
+                tally.map_or(Ok(()), |tally| line.say(&Report::Reads(tally)))?;
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        for message in [closed, written, read].into_iter().filter_map(Result::err) {
             line.say(&Report::Broken { message })?;
         }
-        line.say(&Report::Closed(state))?;
-        line.socket.shutdown(Shutdown::Write)?;
-        Ok(ExitCode::SUCCESS)
+        line.say(&Report::Closed(state))
     }
 }
 

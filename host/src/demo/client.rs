@@ -195,7 +195,7 @@ mod tests {
             inbox.receive(&mut bytes.drain(..len).collect::<Vec<u8>>().as_slice()).expect("reads");
         }
         let mut all = Vec::new();
-        while let Some(frame) = inbox.take::<Order>().expect("whole") {
+        while let Some((_, frame)) = inbox.take::<Order>().expect("whole") {
             if let Frame::Batch(batch) = frame {
                 let (stream, first) = (batch.stream, batch.first);
                 all.extend((first..).zip(batch).map(|(number, entry)| {

@@ -2,25 +2,25 @@
 //!
 //! `plan` is checked first, `source` has the entries, `place` the directories. `run` is the story, told to the nodes of
 //! `cluster` over `wire`; each of them is a `child` with a `keeper` as its state machine. The `client` keeps every entry
-//! single (its head says why; `proposal` is what it writes before each). `history` collects what happened, `verify`
-//! compares the files, `summary` and `picture` tell.
-
-use std::hash::{BuildHasher, RandomState};
-
-use rustix::time::{ClockId, clock_gettime};
+//! single (its head says why; `proposal` is what it writes before each). `reads` are read beside the stream, and checked.
+//! `history` collects what happened, `verify` compares the files, `summary` and `picture` tell. With many groups the story is
+//! that of `groups`, and `tally` tells.
 
 pub mod child;
 pub mod client;
 pub mod cluster;
+pub mod groups;
 pub mod history;
 pub mod keeper;
 pub mod picture;
 pub mod place;
 pub mod plan;
 pub mod proposal;
+pub mod reads;
 pub mod run;
 pub mod source;
 pub mod summary;
+pub mod tally;
 pub mod verify;
 pub mod wire;
 
@@ -30,11 +30,5 @@ pub use summary::Summary;
 
 /// Now, by the clock of the agents' events.
 fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}
-
-/// A number that nobody else has: the standard library seeds its hashers from the system's randomness.
-fn random() -> u64 {
-    RandomState::new().hash_one(now_ns())
+    crate::clock::now().0
 }

@@ -1,31 +1,29 @@
 //! Where a demo keeps its files: the applied payloads in a directory that stays, the regions in one that goes.
 //!
 //! Regions are in shared memory where there is some: a file on a disk is written back page by page, and stores to a page
-//! that is being written wait. The directory of a demo that died is swept by the next one; a lock tells the two apart.
+//! that is being written wait.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ringleader_core::layout::log;
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, statvfs};
-use rustix::process::geteuid;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use super::plan::{BadInput, Plan};
 use super::source::Survey;
 use crate::memory;
+use crate::scratch::{self, SHARED_MEMORY, Scratch};
 
-const SHARED_MEMORY: &str = "/dev/shm";
 const REGIONS_PREFIX: &str = "ringleader-demo-";
 
 /// The directories of one demo. Dropped, it takes the regions with it, and everything else too unless it is to be kept.
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
-    regions: PathBuf,
-    /// Held as long as the demo lives.
-    _lock: File,
+    regions: Scratch,
+    groups: u8,
     /// Whether the regions are in memory.
     in_memory: bool,
     made: Undo,
@@ -54,23 +52,24 @@ impl Place {
                 dir
             }
         };
-        for node in 1..=plan.nodes {
-            make(applied_in(&dir, node), 0o666, survey.bytes, &mut made).map_err(of_dir)?;
+        for (node, group) in
+            (1..=plan.nodes).flat_map(|node| (0..plan.groups).map(move |group| (node, group)))
+        {
+            let applied = applied_in(&dir, plan.groups, group, node);
+            make(applied, 0o666, survey.bytes, &mut made).map_err(of_dir)?;
         }
         let in_memory = choose_memory(plan, &dir)?;
-        let (regions, lock) =
-            make_regions(if in_memory { Path::new(SHARED_MEMORY) } else { &dir }).map_err(of_dir)?;
+        let base = if in_memory { Path::new(SHARED_MEMORY) } else { &dir };
+        let regions = Scratch::make(base, REGIONS_PREFIX)
+            .map_err(|error| BadInput(error.to_string()))
+            .map_err(of_dir)?;
         if plan.keep_regions && in_memory {
             for node in 1..=plan.nodes {
-                make(region_in(&dir, node), 0o600, plan.region_len(), &mut made).map_err(
-                    |BadInput(text)| {
-                        let _ = fs::remove_dir_all(&regions);
-                        BadInput(format!("--keep-regions: {text}"))
-                    },
-                )?;
+                make(region_in(&dir, node), 0o600, plan.region_len(), &mut made)
+                    .map_err(|BadInput(text)| BadInput(format!("--keep-regions: {text}")))?;
             }
         }
-        Ok(Place { dir, regions, _lock: lock, in_memory, made })
+        Ok(Place { dir, regions, groups: plan.groups, in_memory, made })
     }
 
     /// Where the applied payloads are.
@@ -80,17 +79,31 @@ impl Place {
 
     /// Where the regions are.
     pub fn regions(&self) -> &Path {
-        &self.regions
+        self.regions.dir()
     }
 
-    /// The applied payloads of a node.
+    /// Where the regions of a group are.
+    pub fn regions_of(&self, group: u8) -> PathBuf {
+        if self.groups == 1 {
+            self.regions().to_owned()
+        } else {
+            self.regions().join(format!("group-{group}"))
+        }
+    }
+
+    /// The applied payloads of a node, where there is one group.
     pub fn applied(&self, node: u8) -> PathBuf {
-        applied_in(&self.dir, node)
+        self.applied_of(0, node)
+    }
+
+    /// The applied payloads of a group on a node.
+    pub fn applied_of(&self, group: u8, node: u8) -> PathBuf {
+        applied_in(&self.dir, self.groups, group, node)
     }
 
     /// Removes the applied payloads of a node that died: they are cut off anywhere.
     pub fn discard(&self, node: u8) -> io::Result<()> {
-        fs::remove_file(self.applied(node))
+        (0..self.groups).try_for_each(|group| fs::remove_file(self.applied_of(group, node)))
     }
 
     /// Gives back the space reserved for what a node that stayed behind has not applied, and names its file as it is:
@@ -106,7 +119,7 @@ impl Place {
     /// Copies the regions of nodes 1..=`nodes` to the space reserved for them; those on the same disk are only renamed.
     pub fn save_regions(&mut self, nodes: u8) -> io::Result<()> {
         for node in 1..=nodes {
-            let (from, to) = (region_in(&self.regions, node), region_in(&self.dir, node));
+            let (from, to) = (region_in(self.regions.dir(), node), region_in(&self.dir, node));
             self.made.files.push(to.clone());
             let saved = if self.in_memory { copy(&from, &to) } else { fs::rename(&from, &to) };
             match saved {
@@ -130,13 +143,6 @@ impl Place {
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Nothing can be done about what cannot be removed.
-        let _ = fs::remove_dir_all(&self.regions);
-    }
-}
-
 /// What was not there before, directories with the outermost first. Dropped, it removes them.
 #[derive(Debug, Default)]
 struct Undo {
@@ -155,8 +161,12 @@ impl Drop for Undo {
     }
 }
 
-fn applied_in(dir: &Path, node: u8) -> PathBuf {
-    dir.join(format!("node-{node}.applied"))
+fn applied_in(dir: &Path, groups: u8, group: u8, node: u8) -> PathBuf {
+    if groups == 1 {
+        dir.join(format!("node-{node}.applied"))
+    } else {
+        dir.join(format!("group-{group}.node-{node}.applied"))
+    }
 }
 
 fn region_in(dir: &Path, node: u8) -> PathBuf {
@@ -215,23 +225,26 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
 /// Whether there is room for the regions in shared memory. An error when there is none anywhere.
 fn choose_memory(plan: &Plan, dir: &Path) -> Result<bool, BadInput> {
     let nodes = u64::from(plan.nodes);
-    let (regions_len, staging_len) = (nodes * plan.region_len(), nodes * log::len(plan.ring_len));
+    let members = nodes * u64::from(plan.groups);
+    let (regions_len, staging_len) = (members * plan.region_len(), members * log::len(plan.ring_len));
     let shared = Path::new(SHARED_MEMORY);
-    sweep(shared);
+    scratch::sweep(shared, REGIONS_PREFIX);
     let in_memory = free(shared).is_some_and(|free| free >= regions_len);
     let memory_len = staging_len + if in_memory { regions_len } else { 0 };
     if let Some(available) = memory::available().filter(|available| *available < memory_len) {
         return Err(BadInput(format!(
-            "--ring {}: {nodes} nodes need {} MiB of memory, and {} MiB are free",
+            "--ring {}: {} need {} MiB of memory, and {} MiB are free",
             plan.ring_len,
+            who(plan),
             memory_len >> 20,
             available >> 20
         )));
     }
     if !in_memory && let Some(free) = free(dir).filter(|free| *free < regions_len) {
         return Err(BadInput(format!(
-            "--ring {}: the regions of {nodes} nodes have {} MiB; {SHARED_MEMORY} has less, and {} has {} MiB",
+            "--ring {}: the regions of {} have {} MiB; {SHARED_MEMORY} has less, and {} has {} MiB",
             plan.ring_len,
+            who(plan),
             regions_len >> 20,
             dir.display(),
             free >> 20
@@ -240,53 +253,10 @@ fn choose_memory(plan: &Plan, dir: &Path) -> Result<bool, BadInput> {
     Ok(in_memory)
 }
 
-/// Makes the directory of the regions and locks it.
-fn make_regions(base: &Path) -> Result<(PathBuf, File), BadInput> {
-    loop {
-        let path =
-            base.join(format!("{REGIONS_PREFIX}{}-{:08x}", std::process::id(), super::random() as u32));
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            made => made.map_err(|error| named(&path, &error))?,
-        }
-        // Between the two lines another demo may have found the directory unlocked, and swept it.
-        match lock(&path).map_err(|error| named(&path, &error))? {
-            Some(lock) => return Ok((path, lock)),
-            None => continue,
-        }
-    }
-}
-
-/// The lock of a directory that is there; `None` when another has it, or the directory is gone.
-fn lock(path: &Path) -> io::Result<Option<File>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(fd) => File::from(fd),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-        done => done?,
-    }
-    let there = fs::symlink_metadata(path).is_ok_and(|there| {
-        file.metadata().is_ok_and(|mine| (there.dev(), there.ino()) == (mine.dev(), mine.ino()))
-    });
-    Ok(there.then_some(file))
-}
-
-/// Removes what demos of this user left that were killed.
-fn sweep(base: &Path) {
-    let Ok(entries) = fs::read_dir(base) else { return };
-    for entry in entries.flatten() {
-        let ours = entry.file_name().to_string_lossy().starts_with(REGIONS_PREFIX)
-            && entry
-                .metadata()
-                .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw());
-        if ours && let Ok(Some(_lock)) = lock(&entry.path()) {
-            tracing::debug!("sweeping {}, whose demo is dead", entry.path().display());
-            let _ = fs::remove_dir_all(entry.path());
-        }
+fn who(plan: &Plan) -> String {
+    match plan.groups {
+        1 => format!("{} nodes", plan.nodes),
+        groups => format!("{} nodes with {groups} groups each", plan.nodes),
     }
 }
 
@@ -298,23 +268,6 @@ fn free(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_dead_demo_is_swept_and_a_living_one_is_not() {
-        let base = tempfile::tempdir().expect("a temporary directory");
-        let (dead, living) = (base.path().join("ringleader-demo-1"), base.path().join("ringleader-demo-2"));
-        let other = base.path().join("somebody");
-        for dir in [&dead, &living, &other] {
-            fs::create_dir(dir).expect("made");
-            fs::write(dir.join("node-1.region"), b"x").expect("written");
-        }
-        let held = lock(&living).expect("opens").expect("nobody else has it");
-        sweep(base.path());
-        assert!(!dead.exists() && living.exists() && other.exists());
-        drop(held);
-        sweep(base.path());
-        assert!(!living.exists());
-    }
 
     #[test]
     fn a_directory_is_taken_only_when_it_is_empty_and_undone_whole() {

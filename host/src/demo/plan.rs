@@ -3,12 +3,18 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN, control, log};
+use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MIN_RING_LEN, control, log, snapshot};
 use ringleader_core::types::MAX_NODES;
 
 use super::proposal;
+use crate::MAX_GROUPS;
 pub use crate::len::parse_len;
 pub use crate::profile::Profile;
+
+/// Bytes of a snapshot that every machine has room for; more than that when the ring is longer.
+const SNAPSHOT_LEN: u64 = 16 << 20;
+/// Bytes of a node's state beside the entries.
+const STATE_LEN: u64 = 64;
 
 /// Something the user gave, or the machine has too little of: exit status 2.
 #[derive(Debug)]
@@ -99,12 +105,16 @@ pub struct Plan {
     pub carrier: Carrier,
     /// Nodes, 3..=15.
     pub nodes: u8,
+    /// Groups, 1..=64: each node has a member of each.
+    pub groups: u8,
     /// Bytes of each ring, a power of two.
     pub ring_len: u64,
     /// Durations.
     pub profile: Profile,
     /// Which acknowledgements count.
     pub quorum: crate::Quorum,
+    /// What says that a write is placed.
+    pub confirm: crate::Confirm,
     /// How an agent waits.
     pub idle: crate::Idle,
     /// The entries.
@@ -119,6 +129,8 @@ pub struct Plan {
     pub samples: usize,
     /// Bytes of each of them.
     pub sample_size: usize,
+    /// Threads of each node that read beside the stream.
+    pub reads: usize,
 }
 
 impl Plan {
@@ -131,7 +143,18 @@ impl Plan {
 
     /// Bytes of one node's region file.
     pub fn region_len(&self) -> u64 {
-        control::LEN + log::len(self.ring_len)
+        control::LEN + log::len(self.ring_len) + snapshot::len(self.snapshot_len())
+    }
+
+    /// Bytes that a node's state may have when it is saved for one that has fallen behind: all entries, if they are not more than
+    /// a ring holds. Nothing else: then such a node stays behind.
+    pub fn snapshot_len(&self) -> u64 {
+        let entries = match &self.feed {
+            Feed::File(path) => std::fs::metadata(path).map_or(u64::MAX, |metadata| metadata.len()),
+            Feed::Generated { entries, size } => entries.saturating_mul(*size as u64),
+        };
+        let len = entries.saturating_add(STATE_LEN).checked_next_multiple_of(AREA_ALIGN);
+        len.filter(|len| *len <= self.ring_len.max(SNAPSHOT_LEN)).unwrap_or(0)
     }
 
     /// Checks the numbers. Files and directories are checked where they are opened.
@@ -139,6 +162,17 @@ impl Plan {
         let bad = |text: String| Err(BadInput(text));
         if self.nodes < 3 || usize::from(self.nodes) > MAX_NODES {
             return bad(format!("--nodes: a group has 3 to {MAX_NODES} nodes"));
+        }
+        if self.groups == 0 || usize::from(self.groups) > MAX_GROUPS {
+            return bad(format!("--groups: an agent thread hosts 1 to {MAX_GROUPS} groups"));
+        }
+        if self.groups > 1 {
+            if self.keep_regions {
+                return bad("--keep-regions: only with one group".to_owned());
+            }
+            if matches!(self.fault, Fault::Pause(_)) {
+                return bad("--pause: only with one group".to_owned());
+            }
         }
         if self.carrier != Carrier::SharedMemory {
             if !cfg!(feature = "verbs") {
@@ -187,9 +221,11 @@ mod tests {
         Plan {
             carrier: Carrier::SharedMemory,
             nodes: 3,
+            groups: 1,
             ring_len: 64 << 20,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
+            confirm: crate::Confirm::Completion,
             idle: crate::Idle::Adaptive,
             feed: Feed::Generated { entries: 10, size: 64 },
             fault: Fault::None,
@@ -197,13 +233,18 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
+            reads: 0,
         }
     }
 
     #[test]
     fn what_is_refused() {
         assert!(plan().check().is_ok());
-        let wrong: [fn(&mut Plan); 8] = [
+        let wrong: [fn(&mut Plan); 12] = [
+            |plan| plan.groups = 0,
+            |plan| plan.groups = 65,
+            |plan| (plan.groups, plan.keep_regions) = (2, true),
+            |plan| (plan.groups, plan.fault) = (2, Fault::Pause(Whom::Leader)),
             |plan| plan.nodes = 2,
             |plan| plan.nodes = 16,
             |plan| plan.ring_len = 3 << 20,

@@ -26,6 +26,13 @@ pub fn encode(client: u64, number: u64, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
+/// Whose entry a payload is, if it is one.
+pub fn client_of(payload: &[u8]) -> Option<u64> {
+    let (head, _) = payload.split_first_chunk::<HEADER_LEN>()?;
+    let (from, rest) = head.split_first_chunk::<8>()?;
+    (rest.last() == Some(&KIND_ENTRY)).then(|| u64::from_le_bytes(*from))
+}
+
 /// Takes a payload apart; `None` when it is not an entry of this client.
 pub fn decode(client: u64, payload: &[u8]) -> Option<Proposal<'_>> {
     let (head, bytes) = payload.split_first_chunk::<HEADER_LEN>()?;
@@ -46,6 +53,7 @@ mod tests {
         assert_eq!(payload.len(), HEADER_LEN + 2);
         assert_eq!(decode(7, &payload), Some(Proposal { number: 1 << 40, bytes: b"a\n" }));
         assert_eq!(decode(8, &payload), None);
+        assert_eq!((client_of(&payload), client_of(&[0; 64])), (Some(7), None));
         assert_eq!(decode(7, &payload[..16]), None);
         payload[16] = 2;
         assert_eq!(decode(7, &payload), None);

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
@@ -10,21 +9,23 @@ use super::cluster::{Cluster, Fate, Notice, Signals};
 use super::history::{History, Mark};
 use super::place::Place;
 use super::plan::{BadInput, Carrier, Fault, Plan, Whom};
+use super::reads::{ReadSummary, Tally};
 use super::source::{Source, Survey, survey};
 use super::summary::{Led, Story, Summary};
 use super::verify::compare;
-use super::wire::{Happening, Measured, Order, Report, Setup, State, VerbsSetup};
-use super::{now_ns, picture, random};
-use crate::exchange::Key;
+use super::wire::{GroupSetup, Happening, Measured, Order, Report, Setup, State};
+use super::{now_ns, picture};
+use crate::neighbours::Neighbours;
+use crate::random::random;
 
 /// Nothing may stand still for longer than this.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Who was stopped is woken early when nothing goes forward without it for so long.
 const SLEEP_LIMIT: Duration = Duration::from_secs(5);
 /// A stream that ended is begun anew after this, when its node still leads.
-const BACK_OFF: Duration = Duration::from_millis(5);
+pub(super) const BACK_OFF: Duration = Duration::from_millis(5);
 /// Nodes that have applied more than this and not written it to their files hold the feed: memory is not endless.
-const MAX_BACKLOG: u64 = 64 << 20;
+pub(super) const MAX_BACKLOG: u64 = 64 << 20;
 
 /// Why there is no summary.
 #[derive(Debug)]
@@ -120,6 +121,46 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Stage)) -> Result<Summary, Error> 
     Ok(summary)
 }
 
+/// What each node is to open.
+pub(super) fn setups(plan: &Plan, place: &Place) -> Result<Vec<Setup>, Error> {
+    let neighbours = match plan.carrier {
+        Carrier::SharedMemory => None,
+        Carrier::Verbs { .. } => {
+            let count = u16::from(plan.nodes) * u16::from(plan.groups);
+            let neighbours = Neighbours::arrange(count, place.regions());
+            Some(neighbours.map_err(|text| Error::BadInput(BadInput(text)))?)
+        }
+    };
+    // Each group has ports of its own.
+    let verbs = |group: u8, node| {
+        let Neighbours { ports, key_file, .. } = neighbours.as_ref()?;
+        let ports = ports.chunks(usize::from(plan.nodes)).nth(usize::from(group))?.to_vec();
+        let device = plan.carrier.device(node).map(str::to_owned);
+        Some(Neighbours { ports, key_file: key_file.clone(), device })
+    };
+    let clients: Vec<u64> = (0..plan.groups).map(|_| random()).collect();
+    let setup = |node| Setup {
+        node,
+        nodes: plan.nodes,
+        ring_len: plan.ring_len,
+        snapshot_len: plan.snapshot_len(),
+        profile: plan.profile,
+        stored: plan.quorum == crate::Quorum::Stored,
+        readback: plan.confirm == crate::Confirm::Readback,
+        busy: plan.idle == crate::Idle::Busy,
+        keep_region: plan.keep_regions,
+        groups: (0..plan.groups)
+            .map(|group| GroupSetup {
+                regions: place.regions_of(group),
+                verbs: verbs(group, node),
+                applied: place.applied_of(group, node),
+                client: clients[usize::from(group)],
+            })
+            .collect(),
+    };
+    Ok((1..=plan.nodes).map(setup).collect())
+}
+
 /// What is known of a node.
 #[derive(Clone, Debug, Default)]
 struct NodeView {
@@ -130,6 +171,7 @@ struct NodeView {
     leads: u64,
     behind: bool,
     measured: Option<Result<Measured, String>>,
+    read: Option<Tally>,
 }
 
 /// The blow.
@@ -170,43 +212,11 @@ struct Show<'a> {
 impl Show<'_> {
     fn start(&mut self, place: &Place) -> Result<(), Error> {
         (self.watch)(Stage::Starting);
-        let client = random();
-        let verbs = self.verbs(place)?;
-        for node in 1..=self.plan.nodes {
-            self.cluster.member(node).order(&Order::Open(Setup {
-                regions: place.regions().to_owned(),
-                verbs: verbs.clone().map(|verbs| VerbsSetup {
-                    device: self.plan.carrier.device(node).map(str::to_owned),
-                    ..verbs
-                }),
-                node,
-                nodes: self.plan.nodes,
-                ring_len: self.plan.ring_len,
-                profile: self.plan.profile,
-                stored: self.plan.quorum == crate::Quorum::Stored,
-                busy: self.plan.idle == crate::Idle::Busy,
-                keep_region: self.plan.keep_regions,
-                applied: place.applied(node),
-                client,
-            }));
+        let setups = setups(self.plan, place)?;
+        for (node, setup) in (1..=self.plan.nodes).zip(setups) {
+            self.cluster.member(node).order(&Order::Open(setup));
         }
         self.wait_for("the nodes to open", |show| show.nodes[1..].iter().all(|node| node.opened))
-    }
-
-    /// What nodes on RDMA devices need to find each other. The ports are free now; whoever takes one before its node does is
-    /// named by that node.
-    fn verbs(&self, place: &Place) -> Result<Option<VerbsSetup>, Error> {
-        if self.plan.carrier == Carrier::SharedMemory {
-            return Ok(None);
-        }
-        let bad = |text: String| Error::BadInput(BadInput(text));
-        let key_file = place.regions().join("group.key");
-        Key::make(&key_file).map_err(|error| bad(error.to_string()))?;
-        let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listeners: io::Result<Vec<TcpListener>> = (0..self.plan.nodes).map(listen).collect();
-        let ports = listeners.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
-        let ports = ports.map_err(|error| bad(format!("no port for the nodes: {error}")))?;
-        Ok(Some(VerbsSetup { ports, key_file, device: None }))
     }
 
     fn form(&mut self) -> Result<(), Error> {
@@ -252,6 +262,11 @@ impl Show<'_> {
     /// Proposes everything, strikes in the middle, and sees the fail-over through.
     fn stream(&mut self) -> Result<(), Error> {
         self.history.forget_commits();
+        if self.plan.reads > 0 {
+            for node in 1..=self.plan.nodes {
+                self.cluster.member(node).order(&Order::Read { threads: self.plan.reads });
+            }
+        }
         self.began_ns = now_ns();
         self.moved_at = Instant::now();
         loop {
@@ -373,7 +388,7 @@ impl Show<'_> {
     fn wake(&mut self) -> Result<(), Error> {
         let Some(strike) = self.strike else { return Ok(()) };
         let member = self.cluster.member(strike.node);
-        if member.fate == Fate::Stopped {
+        if *member.fate() == Fate::Stopped {
             let at_ns = member.wake()?;
             self.history.add(at_ns, strike.node, Mark::Woken);
         }
@@ -412,7 +427,7 @@ impl Show<'_> {
         let acknowledged = self.client.acknowledged();
         for node in 1..=self.plan.nodes {
             let is_behind = self.nodes[usize::from(node)].behind;
-            match self.cluster.member(node).fate.clone() {
+            match self.cluster.member(node).fate().clone() {
                 Fate::Killed => place.discard(node)?,
                 Fate::Shot => {
                     shot.push(node);
@@ -477,6 +492,10 @@ impl Show<'_> {
             behind: behind.len(),
             leader_changes: leaders.len().saturating_sub(1),
             longest_gap_ns: self.history.longest_gap_ns(),
+            reads: (self.plan.reads > 0).then(|| {
+                let tallies: Vec<Tally> = self.nodes.iter_mut().filter_map(|node| node.read.take()).collect();
+                ReadSummary::of(&tallies, self.nodes.iter().map(|node| node.state.stale).sum())
+            }),
             commit_ns: None,
             floor_ns: None,
             failover_ns: self
@@ -530,7 +549,7 @@ impl Show<'_> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self) {
             if let Some(dead) = self.cluster.members().iter().find(|member| !member.lives()) {
-                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate);
+                let fate = || format!("node {} {}, while the demo waited for {what}", dead.id, dead.fate());
                 return Err(Error::Failed(self.failure.clone().unwrap_or_else(fate)));
             }
             if Instant::now() > deadline {
@@ -589,7 +608,7 @@ impl Show<'_> {
             match notice {
                 Notice::Interrupted => return Err(Error::Interrupted),
                 Notice::Gone(node) => self.handle_gone(node),
-                Notice::Said(node, report) => self.handle_report(node, report)?,
+                Notice::Said(node, _, report) => self.handle_report(node, report)?,
             }
         }
         Ok(())
@@ -597,7 +616,7 @@ impl Show<'_> {
 
     fn handle_gone(&mut self, node: u8) {
         self.lose(node);
-        match self.cluster.member(node).fate.clone() {
+        match self.cluster.member(node).fate().clone() {
             Fate::Shot => self.history.add(now_ns(), node, Mark::Dead),
             Fate::Died(how) => {
                 self.history.add(now_ns(), node, Mark::Dead);
@@ -615,6 +634,8 @@ impl Show<'_> {
             Report::Refused { message } => return Err(BadInput(format!("node {id}: {message}")).into()),
             Report::Formed => node.formed = true,
             Report::NotFormed { message } => return Err(Error::Failed(format!("node {id}: {message}"))),
+            // Only several groups are loaded.
+            Report::Loaded { .. } => {}
             Report::Measured(measured) => node.measured = Some(Ok(measured)),
             Report::NotMeasured { message } => node.measured = Some(Err(message)),
             Report::Commits(commits) => {
@@ -634,6 +655,7 @@ impl Show<'_> {
                     self.begin_at = Instant::now() + BACK_OFF;
                 }
             }
+            Report::Reads(tally) => node.read = Some(tally),
             Report::State(state) | Report::Closed(state) => {
                 if state.applied > node.state.applied {
                     self.moved_at = Instant::now();
@@ -664,6 +686,8 @@ impl Show<'_> {
                     *leads = 0;
                 }
             }
+            // With room for its state it takes another node's, and comes back.
+            Happening::Behind { .. } if self.plan.snapshot_len() > 0 => {}
             Happening::Behind { node } => {
                 if let Some(view) = self.nodes.get_mut(usize::from(node)) {
                     view.behind = view.state.applied < self.survey.entries;

@@ -151,9 +151,11 @@ mod tests {
         Plan {
             carrier: crate::demo::Carrier::SharedMemory,
             nodes: 3,
+            groups: 1,
             ring_len: 512 << 10,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
+            confirm: crate::Confirm::Completion,
             idle: crate::Idle::Adaptive,
             feed,
             fault: Fault::None,
@@ -161,6 +163,7 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
+            reads: 0,
         }
     }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::history::FailOver;
 use super::plan::{Fault, Feed};
+use super::reads::ReadSummary;
 use super::wire::{Measured, Quantiles};
 
 /// So many leads are told of.
@@ -43,6 +44,8 @@ pub struct Summary {
     pub commit_ns: Option<Quantiles>,
     /// The same bytes to the same peers by bare writes.
     pub floor_ns: Option<Quantiles>,
+    /// Reads beside the stream, of nodes that lived to the end; null when there were none.
+    pub reads: Option<ReadSummary>,
     /// Parts of the fail-over; null when no leader fell.
     pub failover_ns: Option<FailOver>,
     /// Where the files are.
@@ -117,6 +120,7 @@ impl Summary {
             && self.duplicated == 0
             && self.identical
             && self.failure.is_none()
+            && self.reads.is_none_or(|reads| reads.stale == 0)
             && self.acknowledged == self.entries;
         match (is_well, self.behind) {
             (false, _) => 1,
@@ -206,6 +210,20 @@ impl fmt::Display for Summary {
                 self.entries_per_s,
                 time(self.longest_gap_ns)
             )?;
+        }
+        if let Some(reads) = &self.reads {
+            let kinds = [
+                ("at the leader, by a quorum", reads.quorum, reads.quorum_ns),
+                ("at followers", reads.follower, reads.follower_ns),
+            ];
+            for (at, (place, count, took)) in kinds.into_iter().enumerate() {
+                let title = if at == 0 { "reads" } else { "" };
+                let took = took.map_or(String::new(), |took| {
+                    format!(": p50 {}, p99 {}, max {}", time(took.p50), time(took.p99), time(took.max))
+                });
+                writeln!(f, "{title:<12}{count} {place}{took}")?;
+            }
+            writeln!(f, "{:<12}{} not answered, {} stale", "", reads.failed, reads.stale)?;
         }
         let why = if self.retried > 0 { " (their leader fell before it told)" } else { "" };
         writeln!(

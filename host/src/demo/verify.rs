@@ -90,9 +90,11 @@ mod tests {
         let plan = Plan {
             carrier: crate::demo::Carrier::SharedMemory,
             nodes: 3,
+            groups: 1,
             ring_len: 512 << 10,
             profile: Profile::Local,
             quorum: crate::Quorum::Live,
+            confirm: crate::Confirm::Completion,
             idle: crate::Idle::Adaptive,
             feed: Feed::File(fed),
             fault: Fault::None,
@@ -100,6 +102,7 @@ mod tests {
             keep_regions: false,
             samples: 0,
             sample_size: 64,
+            reads: 0,
         };
         compare(&plan, &file, acknowledged).expect("reads")
     }

@@ -1,4 +1,5 @@
-//! What the demo and its nodes say to each other over a pair of sockets: frames of `len u32, kind u8, body`.
+//! What the demo and its nodes say to each other over a pair of sockets: frames of `len u32, kind u8, group u8, body`. With one
+//! group its number is 0, as it is where a frame is about the whole process.
 //!
 //! Orders and reports are JSON, proposals are bytes. This is the demo's own talk, on one machine, between processes of
 //! one program; replication does not go this way.
@@ -10,39 +11,41 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Profile;
-
-/// What a node on an RDMA device needs beside.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct VerbsSetup {
-    /// Where the nodes find each other: ports of this machine, in their order.
-    pub ports: Vec<u16>,
-    /// The file of the group's key.
-    pub key_file: PathBuf,
-    /// The device; the first that is active when not given.
-    pub device: Option<String>,
-}
+use super::reads::Tally;
+use crate::neighbours::Neighbours;
 
 /// What a node is to open.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// Directory of the regions.
-    pub regions: PathBuf,
-    /// `None` on shared memory.
-    pub verbs: Option<VerbsSetup>,
     /// The node.
     pub node: u8,
     /// Nodes in the group: 1..=`nodes`.
     pub nodes: u8,
     /// Bytes of the ring.
     pub ring_len: u64,
+    /// Bytes of a snapshot.
+    pub snapshot_len: u64,
     /// Durations.
     pub profile: Profile,
     /// Acknowledgements of stopped followers count.
     pub stored: bool,
+    /// Writes are confirmed by a READ.
+    pub readback: bool,
     /// Never gives the processor away.
     pub busy: bool,
     /// Leaves the region file.
     pub keep_region: bool,
+    /// What there is of each group, all on one agent thread.
+    pub groups: Vec<GroupSetup>,
+}
+
+/// What a node is to open of one group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GroupSetup {
+    /// Directory of the regions.
+    pub regions: PathBuf,
+    /// How the nodes find each other on RDMA devices; `None` on shared memory.
+    pub verbs: Option<Neighbours>,
     /// Where the applied payloads go; the file exists.
     pub applied: PathBuf,
     /// Whose proposals these are.
@@ -66,12 +69,33 @@ pub enum Order {
         /// Bytes of each.
         size: usize,
     },
+    /// Hand the lead over, if this node leads.
+    Transfer {
+        /// To this node.
+        to: u8,
+    },
+    /// Propose to each of the first groups that this node leads, one at a time.
+    Load {
+        /// So many groups.
+        groups: u8,
+        /// Commits count from this moment on, `CLOCK_BOOTTIME` ...
+        from_ns: u64,
+        /// ... until this one.
+        until_ns: u64,
+        /// Bytes of each payload.
+        size: usize,
+    },
     /// Proposals of this stream follow; those of former streams are void.
     Begin {
         /// Numbers grow.
         stream: u32,
         /// Number of its first proposal.
         first: u64,
+    },
+    /// Read by so many threads, until the replica is closed.
+    Read {
+        /// Threads.
+        threads: usize,
     },
     /// Close the replica, write everything out, and end.
     Close,
@@ -111,6 +135,13 @@ pub enum Report {
         /// Why, in one line.
         message: String,
     },
+    /// The load is over.
+    Loaded {
+        /// Commits that count.
+        commits: u64,
+        /// Groups of which some were told.
+        groups: u8,
+    },
     /// An event of the protocol.
     Saw {
         /// When, `CLOCK_BOOTTIME`.
@@ -134,6 +165,8 @@ pub enum Report {
     Commits(Commits),
     /// How far the node is.
     State(State),
+    /// What was read, told before the replica is closed.
+    Reads(Tally),
     /// The replica is closed and everything is written.
     Closed(State),
     /// The file of applied payloads cannot be written.
@@ -231,10 +264,14 @@ pub struct State {
     pub repeated: u64,
     /// Entries in the log that were dropped because one before them was missing.
     pub early: u64,
+    /// Entries in the log that are another group's: there is no such thing.
+    pub strange: u64,
     /// Bytes applied and not yet written to the file.
     pub backlog: u64,
     /// The term it leads, or 0.
     pub leads: u64,
+    /// Reads that missed something.
+    pub stale: u64,
 }
 
 const KIND_JSON: u8 = b'j';
@@ -254,9 +291,16 @@ pub enum Frame<'a, T> {
 pub struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
+    group: u8,
 }
 
 impl Outbox {
+    /// What is appended from now on is about this group.
+    pub fn of(&mut self, group: u8) -> &mut Outbox {
+        self.group = group;
+        self
+    }
+
     /// Appends an order or a report.
     pub fn push(&mut self, message: &impl Serialize) {
         let start = self.open(KIND_JSON);
@@ -281,7 +325,7 @@ impl Outbox {
 
     fn open(&mut self, kind: u8) -> usize {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(&[0, 0, 0, 0, kind]);
+        self.bytes.extend_from_slice(&[0, 0, 0, 0, kind, self.group]);
         start
     }
 
@@ -294,6 +338,11 @@ impl Outbox {
     /// Whether nothing waits to be sent.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn len(&self) -> usize {
+        self.bytes.len() - self.sent
     }
 
     /// Throws away what is not sent yet.
@@ -350,18 +399,19 @@ impl Inbox {
         }
     }
 
-    /// The next whole frame.
-    pub fn take<T: DeserializeOwned>(&mut self) -> io::Result<Option<Frame<'_, T>>> {
+    /// The next whole frame, and the group that it is about.
+    pub fn take<T: DeserializeOwned>(&mut self) -> io::Result<Option<(u8, Frame<'_, T>)>> {
         let waiting = &self.bytes[self.start..];
         let Some((len, rest)) = waiting.split_first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_le_bytes(*len) as usize;
         let Some(body) = rest.get(..len) else { return Ok(None) };
         self.start += 4 + len;
-        match body.split_first() {
-            Some((&KIND_JSON, json)) => Ok(Some(Frame::Message(serde_json::from_slice(json)?))),
-            Some((&KIND_BATCH, body)) => Batch::open(body).map(|batch| Some(Frame::Batch(batch))),
-            _ => Err(broken()),
-        }
+        let frame = match body.split_at_checked(2) {
+            Some((&[KIND_JSON, _], json)) => Frame::Message(serde_json::from_slice(json)?),
+            Some((&[KIND_BATCH, _], body)) => Frame::Batch(Batch::open(body)?),
+            _ => return Err(broken()),
+        };
+        Ok(Some((body[1], frame)))
     }
 }
 
@@ -396,11 +446,12 @@ mod tests {
     fn frames_survive_any_cut() {
         let mut outbox = Outbox::default();
         outbox.push(&Order::Begin { stream: 3, first: 41 });
+        outbox.of(63);
         let start = outbox.open_batch(3, 41);
         outbox.add(b"one\n");
         outbox.add(b"");
         outbox.seal(start);
-        outbox.push(&Order::Close);
+        outbox.of(0).push(&Order::Close);
         let mut bytes = Vec::new();
         outbox.send(&mut bytes).expect("a vector takes everything");
         assert!(outbox.is_empty());
@@ -409,12 +460,12 @@ mod tests {
         let mut seen = Vec::new();
         for byte in bytes {
             assert!(inbox.receive(&mut [byte].as_slice()).expect("reads"));
-            while let Some(frame) = inbox.take::<Order>().expect("whole") {
+            while let Some((group, frame)) = inbox.take::<Order>().expect("whole") {
                 seen.push(match frame {
-                    Frame::Message(order) => format!("{order:?}"),
+                    Frame::Message(order) => format!("{group}: {order:?}"),
                     Frame::Batch(batch) => {
                         format!(
-                            "{} {} {:?}",
+                            "{group}: {} {} {:?}",
                             batch.stream,
                             batch.first,
                             batch.map(<[u8]>::len).collect::<Vec<_>>()
@@ -423,14 +474,16 @@ mod tests {
                 });
             }
         }
-        assert_eq!(seen, ["Begin { stream: 3, first: 41 }", "3 41 [4, 0]", "Close"]);
+        assert_eq!(seen, ["0: Begin { stream: 3, first: 41 }", "63: 3 41 [4, 0]", "0: Close"]);
         assert!(!inbox.receive(&mut [].as_slice()).expect("the end"));
     }
 
     #[test]
     fn nonsense_is_an_error() {
-        let mut inbox = Inbox::default();
-        inbox.receive(&mut [1, 0, 0, 0, b'?'].as_slice()).expect("reads");
-        assert!(inbox.take::<Order>().is_err());
+        for bytes in [&[1, 0, 0, 0, b'j'][..], &[2, 0, 0, 0, b'?', 0]] {
+            let mut inbox = Inbox::default();
+            inbox.receive(&mut &bytes[..]).expect("reads");
+            assert!(inbox.take::<Order>().is_err());
+        }
     }
 }

@@ -10,7 +10,7 @@ mod rdma;
 
 use std::fmt;
 
-use ringleader_core::layout::{control, log};
+use ringleader_core::layout::{control, log, snapshot};
 use serde::Serialize;
 
 use crate::Options;
@@ -65,6 +65,8 @@ pub struct Wants {
     pub carrier: Option<Carrier>,
     /// Bytes of the ring; the default when not given.
     pub ring_len: Option<u64>,
+    /// Bytes of a snapshot; as many as the ring has when not given.
+    pub snapshot_len: Option<u64>,
     /// The processor of the agent's thread.
     pub pin: Option<usize>,
 }
@@ -95,28 +97,43 @@ impl Wants {
                 Carrier::Verbs { device: device.clone(), port: *port, gid_index: *gid_index }
             }
         };
-        Wants { carrier: Some(carrier), ring_len: Some(config.ring_len), pin: config.pin }
+        Wants {
+            carrier: Some(carrier),
+            ring_len: Some(config.ring_len),
+            snapshot_len: config.snapshot_len,
+            pin: config.pin,
+        }
+    }
+
+    fn lens(&self) -> (u64, u64) {
+        let ring_len = self.ring_len.unwrap_or(Options::RING_LEN);
+        (ring_len, self.snapshot_len.unwrap_or(ring_len))
     }
 
     /// Bytes of a node's memory: its staging ring and its region.
     fn memory_len(&self) -> u64 {
-        let ring_len = self.ring_len.unwrap_or(Options::RING_LEN);
-        2 * log::len(ring_len) + control::LEN
+        log::len(self.lens().0) + self.region_len()
     }
 
     /// Bytes that a node on a device locks.
     fn locked_len(&self) -> u64 {
-        locked_len(self.ring_len.unwrap_or(Options::RING_LEN))
+        let (ring_len, snapshot_len) = self.lens();
+        locked_len(ring_len, snapshot_len)
     }
 
-    /// Pages of that size for a node's three areas, each in pages of its own.
+    /// Pages of that size for a node's four areas, each in pages of its own.
     fn pages(&self, size: u64) -> u64 {
-        let area = log::len(self.ring_len.unwrap_or(Options::RING_LEN));
-        [control::LEN, area, area].iter().map(|len| len.div_ceil(size.max(1))).sum()
+        let (ring_len, snapshot_len) = self.lens();
+        let area = log::len(ring_len);
+        [control::LEN, area, area, snapshot::len(snapshot_len)]
+            .iter()
+            .map(|len| len.div_ceil(size.max(1)))
+            .sum()
     }
 
     fn region_len(&self) -> u64 {
-        control::LEN + log::len(self.ring_len.unwrap_or(Options::RING_LEN))
+        let (ring_len, snapshot_len) = self.lens();
+        control::LEN + log::len(ring_len) + snapshot::len(snapshot_len)
     }
 }
 

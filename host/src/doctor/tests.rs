@@ -287,7 +287,7 @@ fn what_is_wrong_with_a_roce_machine_comes_with_its_command() {
         "",
     );
     let some = "MemAvailable: 16312348 kB\nHugePages_Free: 3\nHugepagesize: 2048 kB";
-    check(&|m| m.set("proc/meminfo", some), "huge pages", Better, "3 free", "sysctl -w vm.nr_hugepages=67");
+    check(&|m| m.set("proc/meminfo", some), "huge pages", Better, "3 free", "sysctl -w vm.nr_hugepages=100");
     check(&|m| m.set("proc/meminfo", "MemAvailable: 1000 kB"), "memory", Wrong, "1000 KiB free", "ring = ");
     let set = |variable: &'static str, value: &str| {
         let value = value.to_owned();

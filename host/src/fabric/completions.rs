@@ -44,6 +44,10 @@ impl Completions {
             *slot = self.ring[self.head & MASK];
             self.head += 1;
         }
+        if self.head == self.tail {
+            // From the start again: what was used last is still in the cache.
+            (self.head, self.tail) = (0, 0);
+        }
         count
     }
 }

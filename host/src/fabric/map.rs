@@ -128,6 +128,18 @@ pub struct Mapped {
     _mapping: Arc<Mapping>,
 }
 
+impl Mapped {
+    /// A part of the range. It is a bug to ask for one that is not inside, or not of whole words.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Mapped {
+        let words = &self.words()[(offset / 8) as usize..][..(len / 8) as usize];
+        Mapped {
+            words: NonNull::from(words).cast(),
+            count: words.len(),
+            _mapping: Arc::clone(&self._mapping),
+        }
+    }
+}
+
 // SAFETY: it is a shared reference to atomics, together with what keeps them mapped; both may go anywhere.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.

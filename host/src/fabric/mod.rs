@@ -1,9 +1,10 @@
 //! A fabric carries out the core's verbs (protocol.md 2 says what one must promise). One agent owns it and calls it
 //! from its one thread.
 
-use ringleader_core::layout::{AREA_ALIGN, control, log};
+use ringleader_core::layout::{AREA_ALIGN, control, log, snapshot};
 use ringleader_core::verb::{Completion, Verb};
 
+mod bell;
 mod completions;
 pub(crate) mod environment;
 mod map;
@@ -11,12 +12,14 @@ pub mod shm;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 
+pub use bell::Bell;
+pub(crate) use bell::sleep;
 pub use map::Mapped;
 
 /// Bytes that a node on an RDMA device locks: its areas, of which what is registered in both domains counts twice, and some
 /// tens of KiB for each of its queues.
-pub(crate) fn locked_len(ring_len: u64) -> u64 {
-    control::LEN + 3 * log::len(ring_len) + AREA_ALIGN + (8 << 20)
+pub(crate) fn locked_len(ring_len: u64, snapshot_len: u64) -> u64 {
+    control::LEN + 3 * log::len(ring_len) + snapshot::len(snapshot_len) + AREA_ALIGN + (8 << 20)
 }
 
 /// One-sided memory between the nodes of a group.
@@ -32,12 +35,16 @@ pub trait Fabric {
     #[inline(always)]
     fn ring(&mut self) {}
 
-    /// Sleeps until a peer's WRITE comes, at most for `ns` nanoseconds. False at once where a fabric cannot, or has something
+    /// Before its agent sleeps: what a WRITE of a peer rings from now on. `None` where a fabric has no bell, or has something
     /// to do.
     #[inline(always)]
-    fn wait(&mut self, _ns: u64) -> bool {
-        false
+    fn fall_asleep(&mut self) -> Option<Bell<'_>> {
+        None
     }
+
+    /// After [`Fabric::fall_asleep`] had something, whether anybody slept or not.
+    #[inline(always)]
+    fn wake_up(&mut self) {}
 
     /// The group was formed: from now on only its members are met.
     fn handle_formed(&mut self, _group: u128) {}

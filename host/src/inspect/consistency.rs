@@ -50,13 +50,13 @@ pub(super) fn judge_header(header: &Header, identity: &Identity) -> Result<(), L
 }
 
 pub(super) fn judge_progress(line: &ProgressLine, identity: &Identity) -> Result<(), LinesError> {
-    use progress_flags::{FORMED, HOST_ALIVE, LEADER, QUIET};
+    use progress_flags::{AWAY, FORMED, HOST_ALIVE, LEADER, QUIET};
     let name = own("progress line");
     let is = field(name);
     is("boot", line.boot, line.boot == identity.boot)?;
     is("promise", line.promise, is_promise(line.promise))?;
     is("grant", line.grant, is_promise(line.grant))?;
-    is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED))?;
+    is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED | AWAY))?;
     reserved(name, &line.reserved)
 }
 
@@ -75,8 +75,7 @@ pub(super) fn judge_beat(line: &BeatLine) -> Result<(), LinesError> {
 }
 
 pub(super) fn judge_request(line: &RequestLine, name: Name) -> Result<(), LinesError> {
-    let padding = u64::from(u16::from_le_bytes(line.padding));
-    field(name)("padding", padding, padding == 0)?;
+    field(name)("padding", u64::from(line.padding), line.padding == 0)?;
     reserved(name, &line.reserved)
 }
 
@@ -84,8 +83,7 @@ pub(super) fn judge_answer(line: &AnswerLine, name: Name) -> Result<(), LinesErr
     let is = field(name);
     is("promise", line.promise, is_promise(line.promise))?;
     is("padding", u64::from(line.padding[0]), line.padding == [0; 6])?;
-    reserved(name, &line.reserved)?;
-    reserved(name, &[line.reserved_tail])
+    reserved(name, &line.reserved)
 }
 
 /// `group` is the header's; 0 before the group is formed, when the block may hold what it is to become.
@@ -206,7 +204,7 @@ mod tests {
             ("header line (reserved", |all| all.header.reserved[5] = 1),
             ("progress line (promise", |all| all.progress.promise |= 16),
             ("progress line (grant", |all| all.progress.grant = 255),
-            ("progress line (flags", |all| all.progress.flags = 16),
+            ("progress line (flags", |all| all.progress.flags = 32),
             ("progress line (reserved", |all| all.progress.reserved[0] = 1),
             ("leader line (flags", |all| all.leader.flags = 1),
             ("leader line (reserved", |all| all.leader.reserved[2] = 1),
@@ -225,7 +223,7 @@ mod tests {
             ("beat line (flags", |all| all.beat.flags = 2),
             ("request line of node 3 (reserved", |all| all.request.reserved[0] = 1),
             ("answer line of node 3 (promise", |all| all.answer.promise = 16),
-            ("answer line of node 3 (reserved", |all| all.answer.reserved_tail = 1),
+            ("answer line of node 3 (reserved", |all| all.answer.reserved[4] = 1),
         ];
         for (at, (name, spoil)) in cases.into_iter().enumerate() {
             let said = judged(spoil).expect_err(name);

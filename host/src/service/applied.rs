@@ -1,4 +1,5 @@
 //! The state machine of a node that only tells: every applied entry becomes a line of a file or of the standard output.
+//! All these lines are its state: who has fallen behind has the beginning, and gets the rest of another node's file.
 //!
 //! The agent's thread appends to a buffer; a thread of its own writes, so that no disk and no reader ever delays a beat.
 //! A reader that falls too far behind ends the node rather than its memory.
@@ -6,6 +7,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,7 +22,11 @@ const FINISH: Duration = Duration::from_secs(5);
 
 /// The agent's end.
 #[derive(Debug)]
-pub(super) struct Keeper(Arc<Shared>);
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    /// The file, to read it; `None` for what cannot be read again.
+    file: Option<File>,
+}
 
 /// The desk's end, and the thread that writes.
 #[derive(Debug)]
@@ -37,6 +44,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<u8>,
+    /// Bytes of all lines, and how many of them are written.
+    collected: u64,
+    written: u64,
     /// Nothing more will be applied.
     closed: bool,
     ended: Option<io::Result<()>>,
@@ -45,13 +55,14 @@ struct State {
 /// A state machine that writes to `out`.
 pub(super) fn keeper(out: File) -> io::Result<(Keeper, Writer)> {
     let shared = Arc::new(Shared::default());
+    let file = reader_of(&out);
     let theirs = Arc::clone(&shared);
     let thread = thread::Builder::new().name("applied".to_owned()).spawn(move || {
         let ended = write_all(out, &theirs);
         theirs.lock().ended = Some(ended);
         theirs.changed.notify_all();
     })?;
-    Ok((Keeper(Arc::clone(&shared)), Writer { shared, thread }))
+    Ok((Keeper { shared: Arc::clone(&shared), file }, Writer { shared, thread }))
 }
 
 impl Shared {
@@ -63,28 +74,76 @@ impl Shared {
 
 impl StateMachine for Keeper {
     fn apply(&mut self, entry: Entry<'_>) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         if state.ended.is_some() {
             return;
         }
         let was_empty = state.waiting.is_empty();
         state.waiting.extend_from_slice(entry.payload);
         state.waiting.push(b'\n');
+        state.collected += entry.payload.len() as u64 + 1;
         if state.waiting.len() > MAX_WAITING {
             let what = format!("does not keep up: {MAX_WAITING} bytes wait to be written");
             state.ended = Some(Err(io::Error::other(what)));
         }
         drop(state);
         if was_empty {
-            self.0.changed.notify_all();
+            self.shared.changed.notify_all();
         }
     }
+
+    fn save(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(file) = &self.file else {
+            return Err(io::Error::other("what was applied went to no file that can be read: see --applied"));
+        };
+        let len = self.wait_for_writer()?;
+        let mut piece = vec![0; 64 << 10];
+        let mut at = 0;
+        while at < len {
+            let count = piece.len().min((len - at) as usize);
+            file.read_exact_at(&mut piece[..count], at)?;
+            out.write_all(&piece[..count])?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        let missing = lines.get(state.collected as usize..).ok_or(io::ErrorKind::InvalidData)?;
+        // Not bounded like what is applied: it was in memory before.
+        state.waiting.extend_from_slice(missing);
+        state.collected += missing.len() as u64;
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+}
+
+impl Keeper {
+    /// Waits until all lines are in the file; how many bytes they are.
+    fn wait_for_writer(&self) -> io::Result<u64> {
+        let mut state = self.shared.lock();
+        while state.written < state.collected {
+            if state.ended.is_some() {
+                return Err(io::Error::other("the file of applied entries cannot be written"));
+            }
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(state.collected)
+    }
+}
+
+/// A way to read what is written there, if it is a file.
+fn reader_of(out: &File) -> Option<File> {
+    let is_file = out.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file.then(|| File::open(format!("/proc/self/fd/{}", out.as_raw_fd())).ok()).flatten()
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.changed.notify_all();
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
     }
 }
 
@@ -134,6 +193,8 @@ fn write_all(mut out: File, shared: &Shared) -> io::Result<()> {
         mem::swap(&mut state.waiting, &mut taken);
         drop(state);
         out.write_all(&taken)?;
+        shared.lock().written += taken.len() as u64;
+        shared.changed.notify_all();
     }
 }
 
@@ -164,6 +225,33 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("reads");
         assert_eq!(text, "one\n\ntwo\n");
+    }
+
+    #[test]
+    fn who_has_the_first_lines_gets_the_others() {
+        let files = [(); 2].map(|()| tempfile::NamedTempFile::new().expect("a temporary file"));
+        let open = |at: usize| {
+            let file = File::options().append(true).open(files[at].path()).expect("opens");
+            keeper(file).expect("a thread")
+        };
+        let ((mut ahead, ahead_writer), (mut behind, behind_writer)) = (open(0), open(1));
+        apply(&mut behind, b"one");
+        for line in ["one", "two", "three"] {
+            apply(&mut ahead, line.as_bytes());
+        }
+        let mut state = Vec::new();
+        ahead.save(&mut state).expect("saved");
+        assert!(behind.load(b"x").is_err());
+        behind.load(&state).expect("loaded");
+        apply(&mut behind, b"four");
+        drop((ahead, behind));
+        ahead_writer.finish().expect("written");
+        behind_writer.finish().expect("written");
+        assert_eq!(std::fs::read_to_string(files[1].path()).expect("reads"), "one\ntwo\nthree\nfour\n");
+
+        let (_reader, out) = pipe();
+        let (mut keeper, _writer) = keeper(out).expect("a thread");
+        assert!(keeper.save(&mut Vec::new()).expect_err("a pipe").to_string().contains("--applied"));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The socket by which a running node is told to form its group and asked how it is: one question, one answer, a line of
 //! JSON each. Only the user that runs the node, and root, get an answer.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
 use super::members;
+use super::status::NodeStatus;
 use crate::members::{Change, Members};
-use crate::{FollowerState, FormError, Node, Read as HowToRead, ReadOutcome, Role, Status, TransferError};
+use crate::{FormError, Node, Read as HowToRead, ReadOutcome, Status, TransferError};
 
 /// Bytes of the longest question or answer.
 const MAX_LINE: usize = 64 << 10;
@@ -131,125 +131,6 @@ pub enum Answer {
         /// In one line.
         why: String,
     },
-}
-
-/// How a node is.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
-pub struct NodeStatus {
-    /// The group's name.
-    pub name: String,
-    /// The node.
-    pub node: u8,
-    /// Whether it is in a group.
-    pub formed: bool,
-    /// The group's id, 32 hexadecimal digits.
-    pub group: String,
-    /// `leader`, `candidate` or `follower`.
-    pub role: String,
-    /// The term of its promise.
-    pub term: u64,
-    /// Who leads, as far as it knows.
-    pub leader: Option<u8>,
-    /// It was a member, and is none any more.
-    pub removed: bool,
-    /// How many members vote.
-    pub voters: usize,
-    /// How many of them came back without their memory.
-    pub lost: usize,
-    /// The last entry that it knows committed.
-    pub commit_index: u64,
-    /// The last entry that it has applied.
-    pub applied_index: u64,
-    /// Its followers, when it leads.
-    pub followers: Vec<FollowerStatus>,
-}
-
-/// How a follower is, as its leader sees it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
-pub struct FollowerStatus {
-    /// The follower.
-    pub node: u8,
-    /// `down`, `asking`, `window`, `broken` or `behind`.
-    pub state: String,
-    /// Whether it counts for a commit.
-    pub counts: bool,
-    /// Bytes of the log by which it is behind.
-    pub behind_len: u64,
-}
-
-impl NodeStatus {
-    /// Of a node of the group with this name.
-    pub fn new(name: &str, status: &Status) -> NodeStatus {
-        let role = match status.role {
-            Role::Follower => "follower",
-            Role::Candidate => "candidate",
-            Role::Leader => "leader",
-        };
-        let state = |state| match state {
-            FollowerState::Down => "down",
-            FollowerState::Asking => "asking",
-            FollowerState::Window => "window",
-            FollowerState::Broken => "broken",
-            FollowerState::Behind => "behind",
-        };
-        NodeStatus {
-            name: name.to_owned(),
-            node: status.node,
-            formed: status.formed,
-            group: format!("{:032x}", status.group),
-            role: role.to_owned(),
-            term: status.term,
-            leader: status.leader,
-            removed: status.removed,
-            voters: status.voters,
-            lost: status.lost,
-            commit_index: status.commit_index,
-            applied_index: status.applied_index,
-            followers: status
-                .followers
-                .iter()
-                .map(|follower| FollowerStatus {
-                    node: follower.node,
-                    state: state(follower.state).to_owned(),
-                    counts: follower.counts,
-                    behind_len: status.commit_position.saturating_sub(follower.applied_position),
-                })
-                .collect(),
-        }
-    }
-}
-
-impl fmt::Display for NodeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {} of {}: ", self.node, self.name)?;
-        if !self.formed {
-            return f.write_str("its group is not formed");
-        }
-        if self.removed {
-            return write!(f, "was removed from group {}", self.group);
-        }
-        match (self.role.as_str(), self.leader) {
-            ("leader", _) => write!(f, "leads in term {}", self.term)?,
-            (_, Some(leader)) if leader != self.node => {
-                write!(f, "follows node {leader} in term {}", self.term)?;
-            }
-            _ => write!(f, "nobody leads (term {})", self.term)?,
-        }
-        write!(f, ", applied up to entry {} of {}", self.applied_index, self.commit_index)?;
-        write!(f, ", group {}", self.group)?;
-        if self.lost > 0 {
-            write!(f, ", {} of {} voters came back without their memory", self.lost, self.voters)?;
-        }
-        for follower in &self.followers {
-            let counts = if follower.counts { "" } else { ", does not count" };
-            write!(
-                f,
-                "\n  node {}: {}, {} bytes behind{counts}",
-                follower.node, follower.state, follower.behind_len
-            )?;
-        }
-        Ok(())
-    }
 }
 
 /// The socket. It goes when this is dropped, and its directories, if they were made for it and are empty.

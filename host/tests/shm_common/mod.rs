@@ -50,6 +50,7 @@ pub(crate) fn create(dir: &Path, node: NodeId) -> Result<(ShmFabric, Areas), Reg
         boot: Boot(boot),
         incarnation: Incarnation(boot),
         ring_len: RING,
+        snapshot_len: 0,
         fence_limit_ns: FENCE_LIMIT.as_nanos() as u64,
     })
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use arbitrary::{Result, Unstructured};
 use ringleader::fabric::Fabric;
 use ringleader::fabric::shm::{NicHeader, Observed, Options, Owner, RegionFault, ShmFabric, path_of};
-use ringleader_core::layout::{Line, MAX_RING_LEN, MIN_RING_LEN, control, log};
+use ringleader_core::layout::{Line, MAX_RING_LEN, MIN_RING_LEN, control, log, snapshot};
 use ringleader_core::mem::Area;
 use ringleader_core::types::{Boot, Epoch, Incarnation, NodeId, Position};
 use ringleader_core::verb::{Class, Completion, RequestId, Status, Verb};
@@ -22,15 +22,17 @@ const RING: u64 = MIN_RING_LEN;
 const CONTROL: u64 = 64 << 10;
 const LOG: u64 = CONTROL + control::LEN;
 
-const fn file_len(ring_len: u64) -> u64 {
-    LOG + log::len(ring_len)
+const SNAPSHOT: u64 = 64 << 10;
+
+const fn file_len(ring_len: u64, snapshot_len: u64) -> u64 {
+    LOG + log::len(ring_len) + snapshot::len(snapshot_len)
 }
 
 /// The header of a region that fits [`IDENTITY`], not sealed.
 fn header() -> NicHeader {
     let mut header = NicHeader::read_from_bytes(&[0; 128]).expect("a header is 128 bytes long");
     header.magic = u64::from_le_bytes(*b"rl-shmem");
-    header.format = 1;
+    header.format = 3;
     header.header_len = 128;
     header.pid = u64::from(u32::MAX);
     header.node = IDENTITY.node;
@@ -39,7 +41,8 @@ fn header() -> NicHeader {
     header.ring_len = RING;
     header.control = CONTROL;
     header.log = LOG;
-    header.file_len = file_len(RING);
+    header.snapshot_len = SNAPSHOT;
+    header.file_len = file_len(RING, SNAPSHOT);
     header
 }
 
@@ -71,7 +74,8 @@ pub fn region_header(bytes: &[u8]) {
                 assert!(header.ring_len.is_power_of_two());
                 assert!((MIN_RING_LEN..=MAX_RING_LEN).contains(&header.ring_len));
                 assert_eq!((header.control, header.log), (CONTROL, LOG));
-                assert_eq!((len, len), (header.file_len, file_len(header.ring_len)));
+                assert_eq!((len, len), (header.file_len, file_len(header.ring_len, header.snapshot_len)));
+                assert!(header.snapshot_len.is_multiple_of(64 << 10));
                 assert_eq!(header.node_id().0, header.node as u8);
             }
             Err(fault) => assert!(!fault.to_string().is_empty()),
@@ -130,7 +134,11 @@ fn write(u: &mut Unstructured<'_>, path: &Path) -> Result<Position> {
             put(&[1], word(u)? % CONTROL);
         }
     }
-    let len = if roll(u, 2)? == 0 { file_len(RING) } else { about(u, file_len(RING), 8)? % (1 << 24) };
+    let len = if roll(u, 2)? == 0 {
+        file_len(RING, SNAPSHOT)
+    } else {
+        about(u, file_len(RING, SNAPSHOT), 8)? % (1 << 24)
+    };
     file.set_len(len).expect("a sparse file");
     Ok(end)
 }
@@ -142,6 +150,7 @@ fn fabric(dir: &Path, node: NodeId) -> std::result::Result<ShmFabric, ringleader
         boot: Boot(11),
         incarnation: Incarnation(12),
         ring_len: RING,
+        snapshot_len: SNAPSHOT,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|(fabric, _)| fabric)
@@ -170,5 +179,17 @@ fn replace(dir: &Path, path: &Path) {
             assert!(kept, "{error}");
             assert!(fs::read(path).expect("it is still there") == before, "{error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_that_is_varied_is_a_good_one() {
+        let mut words = [0; 16];
+        header().seal(&mut words, 1);
+        NicHeader::judge(&words, file_len(RING, SNAPSHOT)).expect("a good one");
     }
 }

@@ -1,9 +1,10 @@
 //! A group of three among which a stranger writes: everywhere, also lines whose CRC is right, as any node, with any fields.
 
 use arbitrary::{Result, Unstructured};
+use ringleader_core::crc;
 use ringleader_core::layout::{
-    AnswerLine, BeatLine, ConfigBlock, Header, LeaderLine, Line, ProgressLine, RequestLine, answer_of,
-    control, log, request_of, staging, verdict,
+    AnswerLine, BeatLine, ConfigBlock, Header, LeaderLine, Line, ProgressLine, RequestLine, SnapshotLine,
+    answer_of, control, log, request_of, snapshot, staging, verdict,
 };
 use ringleader_core::mem::Area;
 use ringleader_core::replica::Status;
@@ -100,7 +101,10 @@ fn scribble(u: &mut Unstructured<'_>, group: &mut Group) -> Result<()> {
     let target = roll(u, 3)? as usize;
     let areas = group.nodes[target].areas.clone();
     let peer = NodeId(1 + roll(u, 3)? as u8);
-    match roll(u, 14)? {
+    match roll(u, 17)? {
+        14 => line::<SnapshotLine>(u, group, &areas.snapshot, snapshot::HEADER),
+        15 => offer(u, group, &areas.snapshot, target),
+        16 => line::<ConfigBlock>(u, group, &areas.snapshot, snapshot::CONFIG),
         0 => line::<ProgressLine>(u, group, &areas.control, control::PROGRESS),
         1 => line::<BeatLine>(u, group, &areas.log, log::BEAT),
         2 => line::<Header>(u, group, &areas.control, control::HEADER),
@@ -142,6 +146,7 @@ fn request(
 ) -> Result<RequestLine> {
     let before = RequestLine::read(area, request_of(peer)).unwrap_or_default();
     let status = group.nodes[target].replica.status();
+    let source_boot = 21 + roll(u, 3)?;
     Ok(RequestLine {
         from_boot: 20 + u64::from(peer.0),
         to_boot: 21 + target as u64,
@@ -153,10 +158,42 @@ fn request(
         hash: if roll(u, 4)? == 0 { word(u)? } else { before.hash },
         qp_numbers: if roll(u, 4)? == 0 { word(u)? } else { before.qp_numbers },
         qp_epoch: about(u, u64::from(before.qp_epoch), 1)? as u32,
-        kind: roll(u, 6)? as u8,
+        kind: roll(u, 9)? as u8,
+        source: if roll(u, 4)? == 0 { roll(u, 17)? as u8 } else { 1 + roll(u, 3)? as u8 },
+        position: about(u, status.end.position.0, 64)?,
+        commit: about(u, status.anchor.position.0, 64)?,
+        source_boot: about(u, source_boot, 1)?,
+        number: if roll(u, 4)? == 0 { word(u)? } else { 1 },
+        chain: u64::from(status.end.chain.0),
         qp_state: if roll(u, 2)? == 0 { roll(u, 7)? as u8 } else { before.qp_state },
         ..before
     })
+}
+
+/// A snapshot that may be had of a node, of any point, with whatever bytes: its CRC is right for some of them.
+fn offer(u: &mut Unstructured<'_>, group: &Group, area: &Area<Words>, target: usize) -> Result<()> {
+    let status = group.nodes[roll(u, 3)? as usize].replica.status();
+    let configuration = group.nodes[target].replica.configuration();
+    configuration.block().write(area, snapshot::CONFIG, 1);
+    let block = ConfigBlock::read(area, snapshot::CONFIG).expect("just written");
+    let len = roll(u, 3)? * 8;
+    let bytes = area.lend_loading(len).expect("it is not so long");
+    SnapshotLine {
+        group_low: status.group as u64,
+        group_high: (status.group >> 64) as u64,
+        boot: 21 + target as u64,
+        number: 1,
+        index: about(u, status.end.index.0, 1)?,
+        term: about(u, status.end.term.0, 1)?,
+        position: about(u, status.end.position.0, 64)?,
+        len: if roll(u, 4)? == 0 { word(u)? } else { len },
+        chain: status.end.chain.0,
+        bytes_crc: crc::append(0, bytes),
+        config_crc: block.crc,
+        ..SnapshotLine::default()
+    }
+    .write(area, snapshot::HEADER, u.arbitrary()?);
+    Ok(())
 }
 
 /// An answer as `peer` might give it, if it were mad: what was asked is answered, with any log behind it.
@@ -186,7 +223,10 @@ fn answer(u: &mut Unstructured<'_>, group: &Group, area: &Area<Words>, peer: Nod
             before.qp_epoch
         },
         anchor_chain: if roll(u, 2)? == 0 { status.anchor.chain.0 } else { u.arbitrary()? },
-        verdict: if roll(u, 2)? == 0 { roll(u, 7)? as u8 } else { verdict::GRANTED },
+        verdict: if roll(u, 2)? == 0 { roll(u, 11)? as u8 } else { verdict::GRANTED },
+        snapshot_number: roll(u, 3)?,
+        snapshot_len: meaning(u, group)?,
+        fetched: meaning(u, group)?,
         qp_state: if roll(u, 4)? == 0 { roll(u, 7)? as u8 } else { before.qp_state },
         ..before
     })

@@ -29,7 +29,8 @@ fn frames(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
         [r#""Close""#, r#"{"Form":{"timeout_ms":5}}"#, r#"{"Begin":{"stream":1,"first":2}}"#, r#""Opened""#];
     let mut frames = Vec::new();
     for _ in 0..roll(u, 6)? {
-        let mut body = vec![*u.choose(b"jp?")?];
+        // Kind and group.
+        let mut body = vec![*u.choose(b"jp?")?, roll(u, 65)? as u8];
         match roll(u, 3)? {
             0 => body.extend(u.choose(&ORDERS)?.bytes()),
             1 => body.extend(u.arbitrary::<[u8; 20]>()?),
@@ -62,9 +63,10 @@ fn read<T: serde::de::DeserializeOwned + std::fmt::Debug>(pieces: &[&[u8]]) -> V
         loop {
             match inbox.take::<T>() {
                 Ok(None) => break,
-                Ok(Some(Frame::Message(message))) => seen.push(format!("{message:?}")),
-                Ok(Some(Frame::Batch(batch))) => {
-                    seen.push(format!("{} {} {:?}", batch.stream, batch.first, batch.collect::<Vec<_>>()));
+                Ok(Some((group, Frame::Message(message)))) => seen.push(format!("{group}: {message:?}")),
+                Ok(Some((group, Frame::Batch(batch)))) => {
+                    let (stream, first) = (batch.stream, batch.first);
+                    seen.push(format!("{group}: {stream} {first} {:?}", batch.collect::<Vec<_>>()));
                 }
                 Err(error) => seen.push(error.to_string()),
             }

@@ -3,7 +3,10 @@
 //! One file each. They share the words of `story`; after the story all faults stop, and the group must get well.
 
 mod back_in_office;
+mod catching;
 mod change_before_no_op;
+mod comes_again;
+mod completed_early;
 mod fence_beat_vote;
 mod follower_reads;
 mod grow_and_shrink;
@@ -54,10 +57,13 @@ pub const ALL: &[Directed] = &[
     Directed { name: "two_changes", run: two_changes::run },
     Directed { name: "grow_and_shrink", run: grow_and_shrink::run },
     Directed { name: "lost_memory", run: lost_memory::run },
+    Directed { name: "comes_again", run: comes_again::run },
     Directed { name: "paused_reader", run: paused_reader::run },
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },
     Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
+    Directed { name: "completed_early", run: completed_early::run },
+    Directed { name: "catching", run: catching::run },
 ];
 
 /// The one of that name.

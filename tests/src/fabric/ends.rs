@@ -99,18 +99,45 @@ pub(crate) struct Op {
 /// What a WRITE or READ moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    Write { source: Source, from: u64, to: u64, len: u64 },
-    Read { from: u64, to: u64, len: u64 },
+    Write {
+        source: Source,
+        from: u64,
+        to: u64,
+        len: u64,
+    },
+    Read {
+        area: Readable,
+        from: u64,
+        to: u64,
+        len: u64,
+    },
+    /// A word of the log area.
+    Confirm {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// What a READ reads, and where it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readable {
+    /// From the control area to the staging area.
+    Control,
+    /// From one snapshot area to the other.
+    Snapshot,
 }
 
 impl Shape {
     /// The memory that the verb changes: whether it is remote, and where.
     pub(crate) fn overlaps(&self, other: &Shape) -> bool {
         match (*self, *other) {
-            (Shape::Write { to: a, len: a_len, .. }, Shape::Write { to: b, len: b_len, .. })
-            | (Shape::Read { to: a, len: a_len, .. }, Shape::Read { to: b, len: b_len, .. }) => {
+            (Shape::Write { to: a, len: a_len, .. }, Shape::Write { to: b, len: b_len, .. }) => {
                 a < b + b_len && b < a + a_len
             }
+            (
+                Shape::Read { area: one, to: a, len: a_len, .. },
+                Shape::Read { area: other, to: b, len: b_len, .. },
+            ) => one == other && a < b + b_len && b < a + a_len,
             _ => false,
         }
     }

@@ -21,7 +21,7 @@ use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, Verb};
 
 pub use self::domain::Domain;
-use self::ends::{Gate, Pipe};
+use self::ends::{Gate, Pipe, Readable};
 pub use self::ends::{GateState, PipeId};
 pub use self::memory::{SimArea, SimMemory, fingerprint, same};
 use self::pieces::Piece;
@@ -40,15 +40,18 @@ pub struct Home {
     pub log: SimArea,
     /// Local.
     pub staging: SimArea,
+    /// READ for all, into the reader's own; stored into by nobody else.
+    pub snapshot: SimArea,
 }
 
 impl Home {
-    /// Memory of zeros for a ring of that length.
-    pub fn new(ring_len: u64) -> Home {
+    /// Memory of zeros for a ring of that length, and snapshots of up to so many bytes.
+    pub fn new(ring_len: u64, snapshot_len: u64) -> Home {
         Home {
             control: SimArea::new(SimMemory::zeroed(layout::control::LEN)),
             log: SimArea::new(SimMemory::zeroed(layout::log::len(ring_len))),
             staging: SimArea::new(SimMemory::zeroed(layout::log::len(ring_len))),
+            snapshot: SimArea::new(SimMemory::zeroed(layout::snapshot::len(snapshot_len))),
         }
     }
 }
@@ -262,7 +265,23 @@ impl Fabric {
             }
             Verb::Read { id, from, to, len } => {
                 let pipe = PipeId { from: node, to: id.peer, plane: Plane::Control };
-                self.post_op(pipe, id, ends::Shape::Read { from, to, len: u64::from(len) });
+                self.post_op(
+                    pipe,
+                    id,
+                    ends::Shape::Read { area: Readable::Control, from, to, len: u64::from(len) },
+                );
+            }
+            Verb::Fetch { id, from, to, len } => {
+                let pipe = PipeId { from: node, to: id.peer, plane: Plane::Control };
+                self.post_op(
+                    pipe,
+                    id,
+                    ends::Shape::Read { area: Readable::Snapshot, from, to, len: u64::from(len) },
+                );
+            }
+            Verb::Confirm { id, from, to } => {
+                let pipe = PipeId { from: node, to: id.peer, plane: Plane::Log };
+                self.post_op(pipe, id, ends::Shape::Confirm { from, to });
             }
             Verb::Connect { id } => {
                 self.post_pipe_step(PipeId { from: node, to: id.peer, plane: Plane::Control }, verb);

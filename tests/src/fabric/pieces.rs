@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use ringleader_core::layout::log;
 use ringleader_core::mem::Memory;
 use ringleader_core::types::Epoch;
 use ringleader_core::verb::{Plane, Source, Status};
 
-use super::ends::{GateState, Op, PipeId, PipeState, Shape};
-use super::{Fabric, Happening, SimArea, fingerprint, same};
+use super::ends::{GateState, Op, PipeId, PipeState, Readable, Shape};
+use super::{Fabric, Happening, Home, SimArea, fingerprint, same};
 
 /// Most pieces of one verb; a boundary can be anywhere, so a few show all that many would.
 const MAX_PIECES: u64 = 6;
@@ -43,6 +44,8 @@ pub(super) struct Piece {
     epoch: Epoch,
     /// Where it goes, in the target's area.
     to: u64,
+    /// It counts as placed, and is not.
+    early: bool,
 }
 
 impl Fabric {
@@ -53,6 +56,7 @@ impl Fabric {
         let (len, is_write, to) = match shape {
             Shape::Write { len, to, .. } => (len, true, to),
             Shape::Read { len, to, .. } => (len, false, to),
+            Shape::Confirm { to, .. } => (8, false, to),
         };
         let split = self.rng.chance(self.weather.split_ppm);
         let grain = if split && self.rng.chance(self.weather.word_split_ppm) { 8 } else { 64 };
@@ -107,6 +111,7 @@ impl Fabric {
                 target_life,
                 epoch,
                 to: to + pair[0],
+                early: false,
             };
             self.schedule(after_ns + own_ns, Happening::Piece(piece));
         }
@@ -143,11 +148,17 @@ impl Fabric {
             let wait = 1 + self.weather.latency_ns.0 / 8;
             return self.schedule(wait, Happening::Piece(piece));
         }
+        // Also where it completed before it landed.
+        let again = matches!(shape, Shape::Write { to: log::BEAT, .. }) && id.plane == Plane::Log;
+        if self.weather.early_ppm > 0 && again && self.gate(id.to, id.from).passed > 0 {
+            let wait = 1 + self.weather.latency_ns.0 / 8;
+            return self.schedule(wait, Happening::Piece(piece));
+        }
         if doomed && unlucky {
             self.faults.partial_writes += 1;
             return self.fail(id, piece.life, piece.serial, Status::Failed);
         }
-        let is_read = matches!(shape, Shape::Read { .. });
+        let is_read = !matches!(shape, Shape::Write { .. });
         if self.is_cut(id.from, id.to) || is_read && self.is_cut(id.to, id.from) {
             return self.send_again(piece);
         }
@@ -155,9 +166,11 @@ impl Fabric {
             return self.no_answer(&piece, Status::Unreachable);
         }
         match shape {
-            Shape::Read { from, to, .. } => {
+            Shape::Confirm { from, to } => self.confirm(piece, from, to),
+            Shape::Read { area, from, to, .. } => {
                 let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
-                copy(&remote.control, from + piece.offset, &local.staging, to + piece.offset, piece.len);
+                let (remote, local) = read_areas(area, remote, local);
+                copy(remote, from + piece.offset, local, to + piece.offset, piece.len);
                 self.faults.reads_of_the_dead += u64::from(self.process_of(id.to).is_none());
                 self.placed(&piece);
             }
@@ -193,6 +206,31 @@ impl Fabric {
         debug_assert!(self.now_ns == now);
     }
 
+    /// A READ of the log area is carried out behind all WRITEs before it, and when they have landed.
+    fn confirm(&mut self, piece: Piece, from: u64, to: u64) {
+        let id = piece.pipe;
+        let gate = self.gate(id.to, id.from);
+        let ours_match = gate.ours == piece.theirs && gate.theirs == piece.ours;
+        if !ours_match || gate.state != GateState::Granted {
+            let known = ours_match && gate.state != GateState::Closed;
+            return self.refuse(&piece, known);
+        }
+        let landing = gate.passed > 0;
+        let now = self.now_ns;
+        let pipe = self.pipe_mut(id);
+        let writing = pipe.ops.iter().any(|op| op.serial < piece.serial && op.pieces > 0);
+        if landing || writing {
+            if pipe.op(piece.serial).is_some_and(|op| op.deadline_ns <= now) {
+                return self.expire(id, piece.life, piece.serial, Status::Unreachable);
+            }
+            let wait = 1 + self.weather.latency_ns.0 / 8;
+            return self.schedule(wait, Happening::Piece(piece));
+        }
+        let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
+        copy(&remote.log, from, &local.staging, to, 8);
+        self.placed(&piece);
+    }
+
     fn arrive(&mut self, mut piece: Piece) {
         let id = piece.pipe;
         if self.is_cut(id.from, id.to) {
@@ -222,6 +260,11 @@ impl Fabric {
                     return self.refuse(&piece, known);
                 }
                 gate.passed += 1;
+                if self.rng.chance(self.weather.early_ppm) {
+                    piece.early = true;
+                    self.faults.early_completions += 1;
+                    self.placed(&piece);
+                }
                 let slow_ns = self.slow_landings_until[id.from.slot()].saturating_sub(self.now_ns);
                 let wait = piece.landing_ns.max(self.rng.below(slow_ns));
                 self.faults.late_landings += u64::from(wait > piece.landing_ns);
@@ -282,7 +325,9 @@ impl Fabric {
                 id.to, piece.to, piece.len, id.from, id.plane
             )
         });
-        self.placed(&piece);
+        if !piece.early {
+            self.placed(&piece);
+        }
         if id.plane == Plane::Log {
             self.passed_landed(id.to, id.from);
         }
@@ -312,12 +357,14 @@ impl Fabric {
     /// A READ is whole: are its words of different times?
     fn count_torn(&mut self, piece: &Piece) {
         let id = piece.pipe;
-        let Some(&mut Op { shape: Shape::Read { from, to, len }, .. }) = self.pipe_mut(id).op(piece.serial)
+        let Some(&mut Op { shape: Shape::Read { area, from, to, len }, .. }) =
+            self.pipe_mut(id).op(piece.serial)
         else {
             return;
         };
         let (Some(remote), Some(local)) = (self.home(id.to), self.home(id.from)) else { return };
-        let torn = len > piece.len && !same(&remote.control, from, &local.staging, to, len);
+        let (remote, local) = read_areas(area, remote, local);
+        let torn = len > piece.len && !same(remote, from, local, to, len);
         self.faults.torn_reads += u64::from(torn);
     }
 
@@ -373,6 +420,14 @@ impl Fabric {
         let status = if prompt { status } else { Status::Unreachable };
         let (pipe, life, serial) = (piece.pipe, piece.life, piece.serial);
         self.schedule(wait, Happening::Expire { pipe, life, serial, status });
+    }
+}
+
+/// Where a READ reads, and where it puts what it has read.
+fn read_areas<'a>(area: Readable, remote: &'a Home, local: &'a Home) -> (&'a SimArea, &'a SimArea) {
+    match area {
+        Readable::Control => (&remote.control, &local.staging),
+        Readable::Snapshot => (&remote.snapshot, &local.snapshot),
     }
 }
 

@@ -18,6 +18,7 @@ impl Fabric {
         let now = self.now_ns;
         let len = match shape {
             Shape::Write { len, .. } | Shape::Read { len, .. } => len,
+            Shape::Confirm { .. } => 8,
         };
         let line = match self.trace.is_on() {
             true => self.line_in(id.from, request.class, &shape),
@@ -28,7 +29,7 @@ impl Fabric {
                 "{}: WRITE {:?} -> {} [{from} -> {to}, +{len}] (epoch {}, number {}){line}",
                 id.from, request.class, id.to, request.epoch, request.number
             ),
-            Shape::Read { .. } => {
+            Shape::Read { .. } | Shape::Confirm { .. } => {
                 format!("{}: READ {:?} of {} (number {})", id.from, request.class, id.to, request.number)
             }
         });

@@ -1,7 +1,7 @@
 //! How well or badly the simulated fabric behaves: all its delays and misbehaviours, as numbers a seed draws.
 //!
 //! Chances are in parts per million of the verbs concerned. What the fabric *promises* (protocol.md 2) holds in any
-//! weather, except for the last two fields, which exist to show that breaking a promise is noticed.
+//! weather, except for `early_ppm` and the last two fields, which exist to show that breaking a promise is noticed.
 
 use ringleader_core::verb::Class;
 
@@ -34,6 +34,9 @@ pub struct Weather {
     pub ack_late_ppm: u32,
     /// Longest delay of a completion.
     pub ack_ns: u64,
+    /// A WRITE to a log completes when it has been let through, before it lands: only a READ behind it waits for that. Without
+    /// `confirm = "readback"` the fabric breaks its promise so (protocol.md 2, A1).
+    pub early_ppm: u32,
     /// A completion never comes.
     pub ack_lost_ppm: u32,
     /// From here on a queue pair completes nothing for up to `mute_ns`.
@@ -92,6 +95,7 @@ impl Weather {
             landing_ns: 0,
             ack_late_ppm: 0,
             ack_ns: 0,
+            early_ppm: 0,
             ack_lost_ppm: 0,
             mute_ppm: 0,
             mute_ns: 0,
@@ -147,6 +151,8 @@ counts! {
     torn_reads,
     /// Pieces that were on their way for a while after they left their source.
     in_flight,
+    /// WRITEs that completed before they landed.
+    early_completions,
     /// Pieces that landed a while after they passed the permission check.
     late_landings,
     /// Pieces that a fence, a closed end or a death dropped.
@@ -219,6 +225,12 @@ counts! {
     clocks_within_bound,
     /// Clocks whose rates differ by more.
     clocks_beyond_bound,
+    /// Applications that were told to write their state.
+    snapshots_saved,
+    /// Applications that became another's.
+    snapshots_loaded,
+    /// Applications that could not.
+    snapshots_failed,
     /// Leads that were to be handed over.
     transfers,
     /// Clients that proposed an unknown payload again.

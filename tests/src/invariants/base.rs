@@ -35,7 +35,21 @@ impl Base {
         Ok(())
     }
 
-    /// A leader leaves a node behind, for good as long as there are no snapshots: it must be below the leader's base.
+    /// A node begins its log behind a snapshot: there is nothing below that it could serve.
+    pub fn loaded(&self, member: &Member) -> Result<(), Violation> {
+        if member.seen.base < member.seen.applied {
+            return Err(Violation::new(
+                12,
+                format!(
+                    "node {} has a log that begins at {}, and would serve from {} on",
+                    member.id, member.seen.applied, member.seen.base
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A leader leaves a node behind, which costs a snapshot, or everything: it must be below the leader's base.
     pub fn left_behind(&self, leader: &Member, members: &[Member], node: NodeId) -> Result<(), Violation> {
         let Some(left) = members.iter().find(|member| member.id == node && member.belongs()) else {
             return Ok(());

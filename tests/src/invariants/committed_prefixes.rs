@@ -36,6 +36,11 @@ impl CommittedPrefixes {
         Ok(())
     }
 
+    /// A node's log begins behind a snapshot, at a place of the history.
+    pub fn loaded(&mut self, member: &Member, point: LogPoint) {
+        self.compared[member.id.slot()] = Some(point);
+    }
+
     /// Up to where a node's log is known to be the history.
     pub fn compared(&self, member: &Member) -> LogPoint {
         self.compared[member.id.slot()].unwrap_or(LogPoint::start(member.seen.group))

@@ -18,6 +18,8 @@ use crate::view::Member;
 #[derive(Clone, Debug, Default)]
 pub struct Configurations {
     committed: Arc<Configuration>,
+    /// By which entry each was made that was ever committed.
+    all: Vec<Index>,
     /// Newer ones that were in force somewhere; some of them may be gone.
     newer: Vec<Arc<Configuration>>,
     /// Lives that were members of any.
@@ -73,6 +75,7 @@ impl Configurations {
             ));
         }
         self.newer.retain(|newer| newer.index > next.index);
+        self.all.push(next.index);
         self.committed = Arc::new(next);
         Ok(())
     }
@@ -93,6 +96,18 @@ impl Configurations {
             return Err(Violation::new(
                 9,
                 format!("node {} lost its memory and takes part again (promise {})", member.id, seen.promise),
+            ));
+        }
+        // Whatever lies below the anchor is known, however the anchor got there.
+        let last =
+            self.all.iter().rev().find(|index| **index <= seen.anchor.index).copied().unwrap_or_default();
+        if seen.formed && configuration.index < last {
+            return Err(Violation::new(
+                9,
+                format!(
+                    "node {} goes by the configuration of entry {}, though that of entry {last} is below its anchor",
+                    member.id, configuration.index
+                ),
             ));
         }
         // What a leader goes by stands in its staging ring, and who asks for votes has walked its whole log before.

@@ -69,7 +69,7 @@ mod tests {
         let three = (1..=3).map(|id| membership::Member::voter(NodeId(id), Incarnation(1)));
         let configuration = Arc::new(Configuration::formed(1, three));
         let of = |id: u8, life: u64, promise| {
-            let mut member = Member::new(NodeId(id), 512 * 1024);
+            let mut member = Member::new(NodeId(id), 512 * 1024, 0);
             member.incarnation = Incarnation(life);
             member.configuration = Arc::clone(&configuration);
             member.seen.promise = promise;

@@ -75,6 +75,13 @@ impl MatchedBytes {
         Ok(())
     }
 
+    /// A node's log begins anew behind a snapshot: what was compared before says nothing of what is behind it.
+    pub fn loaded(&mut self, node: NodeId) {
+        for leader in 0..16 {
+            self.compared[leader * 16 + node.slot()].0 = Promise::NONE;
+        }
+    }
+
     /// A node is gone: nothing of what was compared holds any more.
     pub fn forget(&mut self, node: NodeId) {
         for other in 0..16 {

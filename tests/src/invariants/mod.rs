@@ -31,6 +31,7 @@ use ringleader_core::membership::Configuration;
 use ringleader_core::types::{Index, LogPoint, NodeId, Position};
 use ringleader_core::verb::Verb;
 
+use crate::application::Application;
 use crate::client::Client;
 use crate::fabric::{Fabric, SimArea};
 use crate::history::{self, History};
@@ -242,6 +243,15 @@ impl Watch {
         members: &[Member],
     ) -> Result<(), Violation> {
         self.points.applied(member(members, node), index, payload, &self.history)
+    }
+
+    /// A node's application has become what a snapshot says.
+    pub fn loaded(&mut self, node: NodeId, state: &Application, members: &[Member]) -> Result<(), Violation> {
+        let member = member(members, node);
+        let point = self.points.loaded(member, state, &self.history)?;
+        self.prefixes.loaded(member, point);
+        self.matched.loaded(node);
+        self.base.loaded(member)
     }
 
     /// A node posts a verb.

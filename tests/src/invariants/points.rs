@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringleader_core::entry;
-use ringleader_core::types::{Incarnation, Index, NodeId, Position};
+use ringleader_core::types::{Incarnation, Index, LogPoint, NodeId, Position};
 
 use super::Violation;
 use super::configurations::voters;
+use crate::application::Application;
 use crate::fabric::{SimArea, same};
 use crate::history::{Committed, History};
 use crate::view::{Member, home_of};
@@ -77,6 +78,33 @@ impl Points {
         }
         *last = index;
         Ok(())
+    }
+
+    /// A node's application has become what a snapshot says: exactly what it would be, had it been handed the history up to there.
+    /// Returns where that is.
+    pub fn loaded(
+        &mut self,
+        member: &Member,
+        state: &Application,
+        history: &History,
+    ) -> Result<LogPoint, Violation> {
+        let applied = member.seen.applied;
+        let behind = history.before(applied);
+        let Some((point, expected)) = behind.filter(|(_, expected)| expected == state) else {
+            return Err(Violation::new(
+                5,
+                format!(
+                    "node {} begins at {applied} with the state {state:?}; the history has {behind:?}",
+                    member.id
+                ),
+            ));
+        };
+        let last = &mut self.applied_index[member.id.slot()];
+        if expected.index < *last {
+            return Err(Violation::new(5, format!("node {} had applied entry {last} before", member.id)));
+        }
+        *last = expected.index;
+        Ok(point)
     }
 
     /// How far the application of a life of a node ever got.

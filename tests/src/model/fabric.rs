@@ -177,7 +177,9 @@ impl Fabric {
         let peer = verb.id().peer;
         let plane = match verb {
             Verb::Write { plane, .. } => plane,
+            Verb::Confirm { .. } => unreachable!("the model's replicas confirm by completions"),
             Verb::Read { .. } | Verb::Connect { .. } => Plane::Control,
+            Verb::Fetch { .. } => unreachable!("there are no snapshots in a model"),
             Verb::Open { .. } | Verb::Close { .. } => Plane::Log,
             Verb::Arm { .. } | Verb::Grant { .. } | Verb::Fence { .. } => {
                 return self.gate_mut(node, peer).steps.push_back(verb);

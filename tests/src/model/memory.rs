@@ -30,6 +30,8 @@ pub enum AreaKind {
     Log,
     /// Local.
     Staging,
+    /// Empty: there are no snapshots in a model.
+    Snapshot,
 }
 
 /// What stands somewhere.
@@ -170,7 +172,12 @@ impl Lent {
     /// The areas of whatever replica runs.
     pub fn areas() -> Areas<Lent> {
         let area = |kind| Area::new(Lent(kind));
-        Areas { control: area(AreaKind::Control), log: area(AreaKind::Log), staging: area(AreaKind::Staging) }
+        Areas {
+            control: area(AreaKind::Control),
+            log: area(AreaKind::Log),
+            staging: area(AreaKind::Staging),
+            snapshot: area(AreaKind::Snapshot),
+        }
     }
 }
 
@@ -192,10 +199,11 @@ pub fn use_rings_of(ring_len: u64) {
 }
 
 fn area_words(kind: AreaKind) -> &'static [AtomicU64] {
-    let words = AREAS.with(|areas| areas[kind as usize]);
+    let words = |kind: AreaKind| AREAS.with(|areas| areas[kind as usize]);
     match kind {
-        AreaKind::Control => words,
-        AreaKind::Log | AreaKind::Staging => &words[..(log::len(RING_LEN.get()) / 8) as usize],
+        AreaKind::Snapshot => &[],
+        AreaKind::Control => words(kind),
+        AreaKind::Log | AreaKind::Staging => &words(kind)[..(log::len(RING_LEN.get()) / 8) as usize],
     }
 }
 

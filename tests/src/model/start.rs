@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ringleader_core::options::Options;
-use ringleader_core::proposer::{OwnCopy, Quorum, Role};
+use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ringleader_core::replica::Replica;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
@@ -36,6 +36,7 @@ const TIMING: Timing = Timing {
     quorum_lost_ns: NEVER_NS,
     alive_within_ns: NEVER_NS,
     fence_limit_ns: NEVER_NS,
+    catchup_limit_ns: NEVER_NS,
     max_write: 64,
     inflight: 64,
     drift_ppm: 1000,
@@ -96,9 +97,11 @@ impl World {
             peers,
             ring_len: self.map.ring_len(),
             max_entry: 64,
+            snapshot_len: 0,
             timing: TIMING,
             quorum: Quorum::Live,
             own_copy: OwnCopy::Last,
+            confirm: Confirm::Completion,
             lease_reads: None,
             incarnation: Incarnation(0x100 + u64::from(node.0)),
             boot: Boot(0x200 + u64::from(node.0)),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringleader_core::layout::{MAX_RING_LEN, MIN_RING_LEN};
+use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
 
 /// A region file that cannot be made or used.
 #[derive(Debug)]
@@ -31,6 +31,11 @@ pub enum RegionFault {
     RingLen {
         /// Bytes asked for.
         ring_len: u64,
+    },
+    /// Snapshots cannot have that length.
+    SnapshotLen {
+        /// Bytes.
+        snapshot_len: u64,
     },
     /// No number of a member.
     NodeId {
@@ -108,6 +113,10 @@ impl fmt::Display for RegionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RegionFault::Io { doing, error } => write!(f, "cannot {doing}: {error}"),
+            RegionFault::SnapshotLen { snapshot_len } => write!(
+                f,
+                "snapshots of {snapshot_len} bytes are not possible: it must be a multiple of {AREA_ALIGN} up to {MAX_SNAPSHOT_LEN}"
+            ),
             RegionFault::RingLen { ring_len } => write!(
                 f,
                 "a ring of {ring_len} bytes is not possible: it must be a power of two from {MIN_RING_LEN} to {MAX_RING_LEN}"

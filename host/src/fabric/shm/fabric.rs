@@ -18,9 +18,9 @@ use super::link::{Link, Wrote};
 use super::process::{find_dead, tag_of};
 use super::region::{Found, Identity, Region};
 use super::wake::Bell;
-use crate::fabric::Fabric;
 use crate::fabric::completions::Completions;
 use crate::fabric::map::{Mapped, Mapping};
+use crate::fabric::{self, Fabric};
 
 /// Peers are looked at this often.
 const WATCH_EVERY_NS: u64 = 1_000_000;
@@ -46,6 +46,8 @@ pub struct Options<'a> {
     pub incarnation: Incarnation,
     /// Length of the ring in bytes: a power of two.
     pub ring_len: u64,
+    /// Length of a snapshot in bytes: a multiple of 64 KiB; 0: there are none.
+    pub snapshot_len: u64,
     /// A writer that is seen in one and the same copy for this long while it is fenced is shot. Well below what the core
     /// allows a fence to take.
     pub fence_limit_ns: u64,
@@ -60,6 +62,8 @@ pub struct Areas {
     pub log: Mapped,
     /// Staging area: private; sources of WRITEs and targets of READs.
     pub staging: Mapped,
+    /// Snapshot area: peers READ it.
+    pub snapshot: Mapped,
 }
 
 /// The initiator's end of a log queue pair.
@@ -112,8 +116,8 @@ pub struct ShmFabric {
 impl ShmFabric {
     /// Makes the region of this node, and its fabric. On an error nothing is left behind.
     pub fn create(options: &Options<'_>) -> Result<(ShmFabric, Areas), RegionError> {
-        let Options { dir, node, boot, incarnation, ring_len, fence_limit_ns } = *options;
-        let identity = Identity { node, boot: boot.0, incarnation: incarnation.0, ring_len };
+        let Options { dir, node, boot, incarnation, ring_len, snapshot_len, fence_limit_ns } = *options;
+        let identity = Identity { node, boot: boot.0, incarnation: incarnation.0, ring_len, snapshot_len };
         let region = Region::create(dir, identity)?;
         let staging = Mapping::anonymous(log::len(ring_len))
             .and_then(|mapping| mapping.populate(0, u64::MAX).map(|()| mapping));
@@ -124,7 +128,8 @@ impl ShmFabric {
                 return Err(RegionError::io(dir, "get memory for staging")(error));
             }
         };
-        let areas = Areas { control: region.control(), log: region.log(), staging };
+        let snapshot = region.snapshot();
+        let areas = Areas { control: region.control(), log: region.log(), staging, snapshot };
         let peers = std::array::from_fn(|slot| {
             let peer = NodeId(slot as u8);
             Peer {
@@ -160,7 +165,7 @@ impl ShmFabric {
         Ok((fabric, areas))
     }
 
-    /// From now on WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    /// From now on WRITEs of peers wake this node, so that it may sleep ([`Fabric::fall_asleep`]).
     pub fn be_woken(&mut self) {
         let bell = Bell::new(self.region.word(header::SLEEPER), self.region.word(header::ARRIVALS));
         bell.hang();
@@ -238,6 +243,28 @@ impl ShmFabric {
         match peer.control() {
             Err(status) => status,
             Ok(link) if link.read_control(from, &self.areas.staging, to, len) => Status::Success,
+            Ok(_) => peer.break_control(),
+        }
+    }
+
+    fn confirm(&mut self, id: RequestId, from: u64, to: u64) -> Status {
+        let me = fence::writer(self.tag, id.epoch.0);
+        let peer = &mut self.peers[usize::from(id.peer.0 & 15)];
+        let Some(link) = peer.link.as_ref().filter(|_| peer.me == me) else {
+            return peer.down();
+        };
+        match link.read_log(me, from, &self.areas.staging, to) {
+            Wrote::All => Status::Success,
+            Wrote::Refused => peer.break_log(Status::Refused),
+            Wrote::OutOfRange => peer.break_log(Status::Failed),
+        }
+    }
+
+    fn fetch(&mut self, id: RequestId, from: u64, to: u64, len: u32) -> Status {
+        let peer = &mut self.peers[usize::from(id.peer.0 & 15)];
+        match peer.control() {
+            Err(status) => status,
+            Ok(link) if link.read_snapshot(from, &self.areas.snapshot, to, len) => Status::Success,
             Ok(_) => peer.break_control(),
         }
     }
@@ -394,6 +421,8 @@ impl Fabric for ShmFabric {
                 (id, self.write_control(id, source, from, to, len))
             }
             Verb::Read { id, from, to, len } => (id, self.read_control(id, from, to, len)),
+            Verb::Confirm { id, from, to } => (id, self.confirm(id, from, to)),
+            Verb::Fetch { id, from, to, len } => (id, self.fetch(id, from, to, len)),
             _ => return self.post_rare(verb),
         };
         self.completions.push(id, status, 0);
@@ -415,10 +444,15 @@ impl Fabric for ShmFabric {
         count
     }
 
-    fn wait(&mut self, ns: u64) -> bool {
-        let Some(bell) = self.bell.as_ref().filter(|_| self.fencing == 0) else { return false };
-        bell.sleep(self.arrivals, ns);
-        true
+    fn fall_asleep(&mut self) -> Option<fabric::Bell<'_>> {
+        let bell = self.bell.as_ref().filter(|_| self.fencing == 0)?;
+        Some(bell.lie_down(self.arrivals))
+    }
+
+    fn wake_up(&mut self) {
+        if let Some(bell) = &self.bell {
+            bell.get_up();
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 //! The header is written once, before the file gets its name. The words stand a peer apart: a grant word that only the
 //! owner writes, and a busy word that only that peer writes, each alone in its pair of cache lines.
 
-use ringleader_core::layout::{AREA_ALIGN, Line, MAX_RING_LEN, MIN_RING_LEN, control, log};
+use ringleader_core::layout::{
+    AREA_ALIGN, Line, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN, control, log, snapshot,
+};
 use ringleader_core::types::NodeId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -12,7 +14,7 @@ use super::error::RegionFault;
 /// "rl-shmem", the first word.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"rl-shmem");
 /// Version of this file's layout. What is in the areas has a version of its own.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// Bytes of the header.
 pub(super) const HEADER_LEN: u64 = size_of::<NicHeader>() as u64;
@@ -38,9 +40,19 @@ pub(super) const fn busy_of(peer: NodeId) -> u64 {
     grant_of(peer) + 128
 }
 
-/// Length of a region file with a ring of that length.
-pub(super) const fn file_len(ring_len: u64) -> u64 {
+/// Where the snapshot area starts, behind a ring of that length.
+pub(super) const fn snapshot_at(ring_len: u64) -> u64 {
     LOG + log::len(ring_len)
+}
+
+/// Length of a region file with a ring and snapshots of these lengths.
+pub(super) const fn file_len(ring_len: u64, snapshot_len: u64) -> u64 {
+    snapshot_at(ring_len) + snapshot::len(snapshot_len)
+}
+
+/// Whether snapshots may have that length.
+pub(super) fn is_snapshot_len(snapshot_len: u64) -> bool {
+    snapshot_len.is_multiple_of(AREA_ALIGN) && snapshot_len <= MAX_SNAPSHOT_LEN
 }
 
 /// Whether a ring may have that length.
@@ -76,8 +88,10 @@ pub struct NicHeader {
     pub log: u64,
     /// Length of the file.
     pub file_len: u64,
+    /// Bytes of a snapshot; 0: there is no area for one.
+    pub snapshot_len: u64,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
     /// 1: it is written once.
     pub version: u32,
     /// CRC-32C of all before.
@@ -99,6 +113,7 @@ impl NicHeader {
         boot: u64,
         incarnation: u64,
         ring_len: u64,
+        snapshot_len: u64,
         pid_namespace: u64,
     ) -> NicHeader {
         NicHeader {
@@ -113,8 +128,9 @@ impl NicHeader {
             ring_len,
             control: CONTROL,
             log: LOG,
-            file_len: file_len(ring_len),
-            reserved: [0; 4],
+            file_len: file_len(ring_len, snapshot_len),
+            snapshot_len,
+            reserved: [0; 3],
             version: 0,
             crc: 0,
         }
@@ -142,7 +158,9 @@ impl NicHeader {
         is("ring_len", header.ring_len, is_ring_len(header.ring_len))?;
         is("control", header.control, header.control == CONTROL)?;
         is("log", header.log, header.log == LOG)?;
-        is("file_len", header.file_len, header.file_len == file_len(header.ring_len))?;
+        is("snapshot_len", header.snapshot_len, is_snapshot_len(header.snapshot_len))?;
+        let file_len = file_len(header.ring_len, header.snapshot_len);
+        is("file_len", header.file_len, header.file_len == file_len)?;
         if len != header.file_len {
             return Err(RegionFault::Length { len, expected: header.file_len });
         }
@@ -167,14 +185,14 @@ mod tests {
 
     fn sealed(ring_len: u64) -> [u64; 16] {
         let mut words = [0; 16];
-        NicHeader::new(NodeId(3), 5, 7, ring_len, 11).seal(&mut words, 1);
+        NicHeader::new(NodeId(3), 5, 7, ring_len, 1 << 16, 11).seal(&mut words, 1);
         words
     }
 
     #[test]
     fn a_header_is_read_back_and_has_these_bytes() {
-        let len = file_len(1 << 20);
-        let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 11);
+        let len = file_len(1 << 20, 1 << 16);
+        let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 1 << 16, 11);
         header.pid = 0x1234;
         let mut words = [0; 16];
         header.seal(&mut words, 1);
@@ -182,7 +200,7 @@ mod tests {
         assert_eq!((read.node_id(), read.boot, read.incarnation), (NodeId(3), 5, 7));
         let golden = [
             0x6d65_6d68_732d_6c72,
-            0x0000_0080_0000_0002,
+            0x0000_0080_0000_0003,
             0x1234,
             11,
             3,
@@ -191,8 +209,8 @@ mod tests {
             1 << 20,
             0x1_0000,
             0x2_0000,
-            0x13_0000,
-            0,
+            0x15_0000,
+            0x1_0000,
             0,
             0,
             0,
@@ -207,20 +225,20 @@ mod tests {
         for bit in 0..128 * 8 {
             let mut words = good;
             words[bit / 64] ^= 1 << (bit % 64);
-            assert!(NicHeader::judge(&words, file_len(1 << 20)).is_err(), "bit {bit}");
+            assert!(NicHeader::judge(&words, file_len(1 << 20, 1 << 16)).is_err(), "bit {bit}");
         }
     }
 
     #[test]
     fn sealed_nonsense_is_told_apart() {
-        let len = file_len(1 << 20);
+        let len = file_len(1 << 20, 1 << 16);
         assert!(matches!(NicHeader::judge(&[0; 16], len), Err(RegionFault::Magic)));
         assert!(matches!(
             NicHeader::judge(&sealed(1 << 20), len - 1),
             Err(RegionFault::Length { expected, .. }) if expected == len
         ));
         let forged = |change: fn(&mut NicHeader)| {
-            let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 11);
+            let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 1 << 16, 11);
             change(&mut header);
             let mut words = [0; 16];
             header.seal(&mut words, 1);
@@ -233,6 +251,9 @@ mod tests {
             |h| h.ring_len = u64::MAX,
             |h| h.ring_len = 3 << 20,
             |h| h.file_len = u64::MAX,
+            |h| h.snapshot_len = 0,
+            |h| h.snapshot_len = 8,
+            |h| h.snapshot_len = !0xffff,
             |h| h.log += 8,
             |h| h.control = 0,
             |h| h.format = 1,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringleader_core::layout::{control, log};
+use ringleader_core::layout::{control, log, snapshot};
 use ringleader_core::mem::{self, Memory};
 use ringleader_core::types::NodeId;
 
@@ -39,6 +39,7 @@ pub(super) struct Link {
     pub(super) process: Arc<Process>,
     control: Mapped,
     log: Mapped,
+    snapshot: Mapped,
     /// The peer says in it who may write its log area.
     grant: Mapped,
     /// This node says in it that it is writing there.
@@ -58,6 +59,8 @@ impl Link {
             process: Arc::new(process),
             control: mapping.slice(header::CONTROL, control::LEN),
             log: mapping.slice(header::LOG, log::len(found.ring_len())),
+            snapshot: mapping
+                .slice(header::snapshot_at(found.ring_len()), snapshot::len(found.snapshot_len())),
             grant: mapping.slice(header::grant_of(own), 8),
             busy: mapping.slice(header::busy_of(own), 8),
             closed: mapping.slice(CLOSED, 8),
@@ -121,6 +124,20 @@ impl Link {
         if granted { Wrote::All } else { Wrote::Refused }
     }
 
+    /// Copies one word out of the peer's log area, if `me` is granted.
+    pub(super) fn read_log(&self, me: u64, from: u64, target: &Mapped, to: u64) -> Wrote {
+        let (Some(source), Some(target)) = (range(&self.log, from, 8), range(target, to, 8)) else {
+            return Wrote::OutOfRange;
+        };
+        // Nothing changes here, so no fence has to wait for it: the grant alone is looked at.
+        if self.grant.words()[0].load(Ordering::Acquire) != me {
+            return Wrote::Refused;
+        }
+        copy(target, source);
+        mem::acquire();
+        Wrote::All
+    }
+
     /// Copies into the peer's control area. False: nothing was copied, the range is wrong.
     #[inline]
     pub(super) fn write_control(&self, source: &Mapped, from: u64, to: u64, len: u32) -> bool {
@@ -138,6 +155,16 @@ impl Link {
     #[inline]
     pub(super) fn read_control(&self, from: u64, target: &Mapped, to: u64, len: u32) -> bool {
         let (Some(source), Some(target)) = (range(&self.control, from, len), range(target, to, len)) else {
+            return false;
+        };
+        copy(target, source);
+        mem::acquire();
+        true
+    }
+
+    /// Copies out of the peer's snapshot area. False: nothing was copied, the range is wrong.
+    pub(super) fn read_snapshot(&self, from: u64, target: &Mapped, to: u64, len: u32) -> bool {
+        let (Some(source), Some(target)) = (range(&self.snapshot, from, len), range(target, to, len)) else {
             return false;
         };
         copy(target, source);

@@ -22,4 +22,5 @@ pub use error::{RegionError, RegionFault};
 pub use fabric::{Areas, Options, STOP_IN_COPY, ShmFabric};
 pub use header::NicHeader;
 pub use observe::{Observed, Owner};
+pub(in crate::fabric) use os::futex_wait;
 pub use region::path_of;

@@ -50,7 +50,7 @@ pub(super) fn is_locked(file: impl AsFd) -> io::Result<bool> {
 }
 
 /// Sleeps for at most `ns` while the low half of the word is `expected`. Wakes early at will: whoever calls looks again.
-pub(super) fn futex_wait(word: &AtomicU64, expected: u32, ns: u64) {
+pub(in crate::fabric) fn futex_wait(word: &AtomicU64, expected: u32, ns: u64) {
     let limit = libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringleader_core::layout::{Line, control, log};
+use ringleader_core::layout::{Line, control, log, snapshot};
 use ringleader_core::mem::{Area, Memory};
 use ringleader_core::types::NodeId;
 use rustix::fs::{self, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags};
@@ -92,6 +92,7 @@ pub(super) struct Region {
     file: OwnedFd,
     mapping: Arc<Mapping>,
     ring_len: u64,
+    snapshot_len: u64,
 }
 
 /// What identifies a region.
@@ -101,6 +102,7 @@ pub(super) struct Identity {
     pub(super) boot: u64,
     pub(super) incarnation: u64,
     pub(super) ring_len: u64,
+    pub(super) snapshot_len: u64,
 }
 
 impl Region {
@@ -113,6 +115,10 @@ impl Region {
         if !header::is_ring_len(identity.ring_len) {
             return Err(RegionError::new(&path, RegionFault::RingLen { ring_len: identity.ring_len }));
         }
+        if !header::is_snapshot_len(identity.snapshot_len) {
+            let fault = RegionFault::SnapshotLen { snapshot_len: identity.snapshot_len };
+            return Err(RegionError::new(&path, fault));
+        }
         let (directory, made) = Directory::open(dir)?;
         Region::create_in(Arc::new(directory), &path, identity).inspect_err(|_| {
             if made {
@@ -123,7 +129,7 @@ impl Region {
     }
 
     fn create_in(directory: Arc<Directory>, path: &Path, identity: Identity) -> Result<Region, RegionError> {
-        let Identity { node, boot, incarnation, ring_len } = identity;
+        let Identity { node, boot, incarnation, ring_len, snapshot_len } = identity;
         // Before anything large is reserved.
         if let Some(pid) = owner_of(&directory, path, node)? {
             return Err(RegionError::new(path, RegionFault::InUse { pid }));
@@ -132,17 +138,18 @@ impl Region {
         let mode = Mode::RUSR | Mode::WUSR;
         let file = fs::openat(&directory.fd, ".", flags, mode).map_err(RegionError::io(path, "create"))?;
         fs::fchmod(&file, mode).map_err(RegionError::io(path, "set the mode"))?;
-        let len = header::file_len(ring_len);
+        let len = header::file_len(ring_len, snapshot_len);
         fs::fallocate(&file, FallocateFlags::empty(), 0, len)
             .map_err(RegionError::io(path, "reserve its memory"))?;
         let mapping = Mapping::shared(&file, len).map_err(RegionError::io(path, "map"))?;
         mapping.populate(0, len).map_err(RegionError::io(path, "get its memory"))?;
         let page = Area::new(mapping.slice(0, header::CONTROL));
-        NicHeader::new(node, boot, incarnation, ring_len, directory.pid_namespace).write(&page, 0, 1);
+        NicHeader::new(node, boot, incarnation, ring_len, snapshot_len, directory.pid_namespace)
+            .write(&page, 0, 1);
         if !os::try_lock(&file).map_err(RegionError::io(path, "lock"))? {
             return Err(RegionError::new(path, RegionFault::InUse { pid: 0 }));
         }
-        let region = Region { node, directory, file, mapping, ring_len };
+        let region = Region { node, directory, file, mapping, ring_len, snapshot_len };
         region.link(path)?;
         Ok(region)
     }
@@ -170,6 +177,11 @@ impl Region {
     /// The log area.
     pub(super) fn log(&self) -> Mapped {
         self.mapping.slice(header::LOG, log::len(self.ring_len))
+    }
+
+    /// The snapshot area.
+    pub(super) fn snapshot(&self) -> Mapped {
+        self.mapping.slice(header::snapshot_at(self.ring_len), snapshot::len(self.snapshot_len))
     }
 
     /// One word of the first 64 KiB.
@@ -301,6 +313,11 @@ impl<'a> Found<'a> {
     /// Length of its ring.
     pub(super) fn ring_len(&self) -> u64 {
         self.header.ring_len
+    }
+
+    /// Bytes that a snapshot in it may have.
+    pub(super) fn snapshot_len(&self) -> u64 {
+        self.header.snapshot_len
     }
 
     /// The process that owns it; `None` when it is dead.

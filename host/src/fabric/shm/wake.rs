@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ringleader_core::mem::Memory;
 
 use super::os;
+use crate::fabric;
 use crate::fabric::map::Mapped;
 
 const LOOKS_BY_ITSELF: u64 = 0;
@@ -47,11 +48,15 @@ impl Bell {
         self.arrivals().load(Ordering::Acquire)
     }
 
-    /// Owner: sleeps for at most `ns`, unless there were other WRITEs than `seen`.
-    pub(super) fn sleep(&self, seen: u64, ns: u64) {
+    /// Owner: from now on WRITEs, counted beyond `seen`, end a sleep.
+    pub(super) fn lie_down(&self, seen: u64) -> fabric::Bell<'_> {
         // SeqCst, here and in `ring`: either the writer sees that the owner sleeps, or the owner the writer's count.
         self.sleeper().store(ASLEEP, Ordering::SeqCst);
-        os::futex_wait(self.arrivals(), seen as u32, ns);
+        fabric::Bell::Word { word: self.arrivals(), seen: seen as u32 }
+    }
+
+    /// Owner: has slept.
+    pub(super) fn get_up(&self) {
         self.sleeper().store(AWAKE, Ordering::SeqCst);
     }
 
@@ -85,6 +90,11 @@ mod tests {
         Arc::new(Bell::new(page.slice(0, 8), page.slice(128, 8)))
     }
 
+    fn sleep(bell: &Bell, seen: u64, ns: u64) {
+        assert!(fabric::sleep(&[bell.lie_down(seen)], ns));
+        bell.get_up();
+    }
+
     #[test]
     fn nothing_is_slept_through() {
         let bell = bell();
@@ -98,7 +108,7 @@ mod tests {
         let mut seen = bell.count();
         while seen < rounds {
             // An hour: a wake that is missed would be noticed.
-            bell.sleep(seen, 3_600_000_000_000);
+            sleep(&bell, seen, 3_600_000_000_000);
             seen = bell.count();
         }
         thread.join().unwrap();
@@ -109,9 +119,9 @@ mod tests {
     fn a_sleep_ends_by_itself() {
         let bell = bell();
         bell.hang();
-        bell.sleep(bell.count(), 1_000_000);
+        sleep(&bell, bell.count(), 1_000_000);
         bell.ring();
         // What came before it is not slept over.
-        bell.sleep(0, 3_600_000_000_000);
+        sleep(&bell, 0, 3_600_000_000_000);
     }
 }

@@ -1,6 +1,7 @@
 //! What a node tells a peer so that their queue pairs can meet: addresses, numbers and keys. Keys open memory: a card is a
 //! secret, and travels only through an authenticated and encrypted exchange.
 
+use ringleader_core::layout::{MAX_SNAPSHOT_LEN, snapshot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::qp::{NUMBER_MASK, Numbers};
@@ -13,7 +14,7 @@ pub type Card = [u8; CARD_LEN];
 /// "rl-verbs", the first word.
 const MAGIC: u64 = u64::from_le_bytes(*b"rl-verbs");
 /// Version of this file's layout.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A range of memory as a peer addresses it.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -59,7 +60,9 @@ pub(super) struct Fields {
     pub(super) log_readable: RemoteRange,
     /// The log area over the log queue pair, for who is granted; the key comes with each arm ([`Armed`](super::qp::Armed)).
     pub(super) log: RemoteRange,
-    rest: [u8; 72],
+    /// The snapshot area, READ only, over the control queue pair; without bytes when there is none.
+    pub(super) snapshot: RemoteRange,
+    rest: [u8; 48],
 }
 
 const _: () = assert!(size_of::<Fields>() == CARD_LEN);
@@ -76,6 +79,7 @@ pub(super) struct Own {
     pub(super) control: RemoteRange,
     pub(super) log_readable: RemoteRange,
     pub(super) log: RemoteRange,
+    pub(super) snapshot: RemoteRange,
 }
 
 impl Fields {
@@ -96,7 +100,8 @@ impl Fields {
             control: own.control,
             log_readable: own.log_readable,
             log: own.log,
-            rest: [0; 72],
+            snapshot: own.snapshot,
+            rest: [0; 48],
         }
     }
 
@@ -121,7 +126,8 @@ impl Fields {
             && fields.reads_served != 0
             && fields.control.len == control_len
             && fields.log.len == log_len
-            && fields.log_readable.len == log_len;
+            && fields.log_readable.len == log_len
+            && fields.snapshot.len <= snapshot::len(MAX_SNAPSHOT_LEN);
         right.then_some(fields)
     }
 }
@@ -142,6 +148,7 @@ mod tests {
             control: range(1 << 20, 1 << 16),
             log_readable: range(1 << 21, 1 << 20),
             log: range(1 << 21, 1 << 20),
+            snapshot: range(1 << 23, 1 << 17),
         }
     }
 
@@ -149,10 +156,13 @@ mod tests {
     fn a_card_is_read_back_and_nonsense_is_not() {
         let card = Fields::new(&own(), Numbers { qp: 17, packet: 5 }).card();
         let fields = Fields::judge(&card, 1 << 16, 1 << 20).unwrap();
+        assert_eq!(fields.snapshot, own().snapshot);
         assert_eq!((fields.qp, fields.packet, fields.mtu, fields.gid), (17, 5, 3, [7; 16]));
         assert_eq!(Fields::judge(&[0; CARD_LEN], 1 << 16, 1 << 20), None);
         assert_eq!(Fields::judge(&card, 1 << 16, 1 << 21), None, "another geometry");
-        for (at, value) in [(0, 0), (8, 1), (12, 0), (15, 1), (22, 0), (22, 6), (23, 2), (40, 0), (41, 0)] {
+        for (at, value) in
+            [(0, 0), (8, 1), (12, 0), (15, 1), (22, 0), (22, 6), (23, 2), (40, 0), (41, 0), (135, 1)]
+        {
             let mut bad = card;
             bad[at] = value;
             if at == 12 {

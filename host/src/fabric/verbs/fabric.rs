@@ -18,21 +18,24 @@ use tracing::{debug, error, info};
 
 use super::card::RemoteRange;
 use super::cq::{CompletionQueue, Done, POLL, status_of};
+use super::device::{Device, WorkId};
 use super::ends::{ControlState, DOWN, LogState, Peer};
 use super::error::VerbsError;
 use super::inbound::FenceBy;
-use super::memory::Region;
+use super::memory::{Local, Region};
 use super::parts::{Areas, Parts, timeout_of};
 use super::port::Choice;
 use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
 use super::rendezvous::Rendezvous;
 use super::worker::{End, Job, Report, Worker};
-use crate::fabric::Fabric;
 use crate::fabric::completions::Completions;
+use crate::fabric::{Bell, Fabric};
 
 /// A WRITE of at least this many bytes is likely to be followed by another one on the same queue pair, and waits for it; a
 /// smaller one is what a commit waits for, and leaves at once.
 const STREAM: u32 = 4096;
+/// A READ that confirms WRITEs reads one word.
+const CONFIRM_LEN: u32 = 8;
 /// A fence that waited for the port has this long once it is up.
 const REUNION: Duration = Duration::from_secs(5);
 /// Jobs and reports that can be under way: a few a peer.
@@ -49,24 +52,44 @@ pub struct Options {
     pub peers: Vec<NodeId>,
     /// Length of the ring in bytes: a power of two.
     pub ring_len: u64,
+    /// Length of a snapshot in bytes: a multiple of 64 KiB; 0: there are none.
+    pub snapshot_len: u64,
     /// The transport's time-out follows from it.
     pub suspect_after_ns: u64,
     /// How writers are fenced; in a way that is strict on the device when `None`.
     pub fence_by: Option<FenceBy>,
-    /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::wait`]).
+    /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::fall_asleep`]).
     pub wakes: bool,
 }
 
 /// A request that was posted and not handed to the device yet.
 #[derive(Clone, Copy, Debug)]
 struct Held {
+    /// The core's, until it is remembered as posted; then its [`WorkId`].
     id: u64,
     operation: Operation,
-    source: Source,
+    local: Place,
     from: u64,
     len: u32,
     address: u64,
     key: u32,
+}
+
+/// Memory of this node that a request reads, or a READ comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Staging,
+    Log,
+    Snapshot,
+}
+
+impl From<Source> for Place {
+    fn from(source: Source) -> Place {
+        match source {
+            Source::Staging => Place::Staging,
+            Source::Log => Place::Log,
+        }
+    }
 }
 
 /// Whether the port is down.
@@ -104,15 +127,25 @@ pub struct VerbsFabric {
 }
 
 impl VerbsFabric {
-    /// Opens the device, gets memory and registers it, and starts the thread beside.
+    /// Opens the device for this node alone, gets memory and registers it, and starts the thread beside.
     pub fn create(
+        options: &Options,
+        rendezvous: impl Rendezvous,
+    ) -> Result<(VerbsFabric, Areas), VerbsError> {
+        let device = Device::open(&options.choice, 1, options.peers.len())?;
+        VerbsFabric::create_on(&device, options, rendezvous)
+    }
+
+    /// The same on a device that is open, and may have other groups. All of them live on one thread.
+    pub fn create_on(
+        device: &Arc<Device>,
         options: &Options,
         rendezvous: impl Rendezvous,
     ) -> Result<(VerbsFabric, Areas), VerbsError> {
         let timeout = timeout_of(options.suspect_after_ns);
         let count = options.peers.len() as u64;
-        let (parts, areas) =
-            Parts::new(&options.choice, options.ring_len, count, timeout, options.fence_by, options.wakes)?;
+        let lens = (options.ring_len, options.snapshot_len);
+        let (parts, areas) = Parts::new(device, lens, count, timeout, options.fence_by, options.wakes)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
         let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
@@ -165,7 +198,7 @@ impl VerbsFabric {
 
     /// Where a plane's requests of one peer go, if its end is up; else how they end.
     #[inline]
-    fn post_request(&mut self, id: RequestId, request: Held, end: End) {
+    fn post_request(&mut self, id: RequestId, mut request: Held, end: End) {
         let slot = usize::from(id.peer.0 & 15);
         let Some(peer) = self.peers[slot].as_mut().filter(|_| !self.dead) else {
             return self.completions.push(id, Status::Unreachable, 0);
@@ -187,7 +220,9 @@ impl VerbsFabric {
             posted.push(request.id, Some(DOWN));
             return self.take_ended(slot, end);
         }
-        posted.push(request.id, None);
+        let number = posted.push(request.id, None);
+        let place = &self.parts.place;
+        request.id = WorkId { place: place.at, life: place.life, end, peer: slot as u8, number }.pack();
         if !self.held.is_empty() && self.held_for != (slot, end) || self.held.is_full() {
             self.ring();
         }
@@ -241,11 +276,12 @@ impl VerbsFabric {
         let Verb::Write { id, plane, source, from, to, len } = *verb else { return };
         let end = if plane == Plane::Log { End::Log } else { End::Control };
         let (remote, wakes) = self.remote(id, plane);
-        let is_inside = region(&self.parts, end, source).range(from, len).is_some();
+        let local = Place::from(source);
+        let is_inside = range(&self.parts, end, local, from, len).is_some();
         let request = |address| Held {
             id: id.pack(),
             operation: if wakes { Operation::WriteAndWake } else { Operation::Write },
-            source,
+            local,
             from,
             len,
             address,
@@ -265,7 +301,7 @@ impl VerbsFabric {
         let request = |address| Held {
             id: id.pack(),
             operation: Operation::Read,
-            source: Source::Staging,
+            local: Place::Staging,
             from: to,
             len,
             address,
@@ -275,6 +311,46 @@ impl VerbsFabric {
             Some(address) if is_inside => self.post_request(id, request(address), End::Control),
             _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
             _ => self.refuse(id, End::Control),
+        }
+    }
+
+    fn post_fetch(&mut self, id: RequestId, from: u64, to: u64, len: u32) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        let remote = peer.map_or_else(Default::default, |peer| peer.remote.snapshot);
+        let is_inside = range(&self.parts, End::Control, Place::Snapshot, to, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Read,
+            local: Place::Snapshot,
+            from: to,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(from, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
+            // As above. Who was met and has no area for snapshots is asked for none.
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
+            _ => self.refuse(id, End::Control),
+        }
+    }
+
+    fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
+        let (remote, _) = self.remote(id, Plane::Log);
+        let is_inside = self.parts.staging.range(to, CONFIRM_LEN).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Read,
+            local: Place::Staging,
+            from: to,
+            len: CONFIRM_LEN,
+            address,
+            key: remote.key,
+        };
+        match remote.at(from, CONFIRM_LEN) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Log),
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Log),
+            _ => self.refuse(id, End::Log),
         }
     }
 
@@ -319,11 +395,13 @@ impl VerbsFabric {
             }
             Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
             Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
-            Verb::Write { .. } | Verb::Read { .. } => unreachable!("posted elsewhere"),
+            Verb::Write { .. } | Verb::Read { .. } | Verb::Fetch { .. } | Verb::Confirm { .. } => {
+                unreachable!("posted elsewhere")
+            }
         }
     }
 
-    /// Takes completions of one queue; how many.
+    /// Takes completions of one queue; how many. Those of other groups are kept for them.
     #[inline]
     fn poll(&mut self, end: End) -> usize {
         let VerbsFabric { parts, peers, completions, strays, .. } = self;
@@ -331,13 +409,32 @@ impl VerbsFabric {
             End::Log => &parts.log_cq,
             End::Control => &parts.control_cq,
         };
-        match cq.poll(|done| land(peers, completions, strays, end, done)) {
+        let (place, life) = (parts.place.at, parts.place.life);
+        let taken = cq.poll(|done| {
+            let id = WorkId::unpack(done.id);
+            if id.place == place {
+                land(peers, completions, strays, life, id, done);
+            } else {
+                parts.device.keep(id.place, done);
+            }
+        });
+        match taken {
             Ok(count) => count,
             Err(_) => {
                 self.handle_dead();
                 0
             }
         }
+    }
+
+    /// Takes what other groups found.
+    #[cold]
+    fn take_kept(&mut self) {
+        let VerbsFabric { parts, peers, completions, strays, .. } = self;
+        let life = parts.place.life;
+        parts.device.take_kept(parts.place.at, |done| {
+            land(peers, completions, strays, life, WorkId::unpack(done.id), done);
+        });
     }
 }
 
@@ -347,19 +444,21 @@ fn land(
     peers: &mut [Option<Peer>; 16],
     completions: &mut Completions,
     strays: &mut u64,
-    end: End,
+    life: u32,
+    work: WorkId,
     done: Done,
 ) {
-    let id = RequestId::unpack(done.id);
-    let peer = id.and_then(|id| peers[usize::from(id.peer.0 & 15)].as_mut());
-    let (Some(id), Some(peer)) = (id, peer) else {
+    let peer = peers[usize::from(work.peer & 15)].as_mut().filter(|_| work.life == life);
+    let Some(peer) = peer else {
         *strays += 1;
         return;
     };
-    if !peer.posted(end).land(done.id) {
+    let end = work.end;
+    let Some(word) = peer.posted(end).land(work.number) else {
         *strays += 1;
         return;
-    }
+    };
+    let id = RequestId::unpack(word).expect("only packed ids are posted");
     let status = status_of(done.code);
     if status != Status::Success {
         debug!(node = id.peer.0, class = ?id.class, epoch = id.epoch.0, code = done.code, ?status, "completion");
@@ -372,15 +471,18 @@ fn land(
     }
 }
 
-/// What a request of that plane reads.
+/// This node's bytes of a request on that plane, if they are inside.
 #[inline]
-fn region(parts: &Parts, end: End, source: Source) -> &Region {
-    match (end, source) {
-        (End::Log, Source::Staging) => &parts.staging,
-        (End::Log, Source::Log) => &parts.log_area,
-        (End::Control, Source::Staging) => &parts.lines,
-        (End::Control, Source::Log) => &parts.log_readable,
-    }
+fn range(parts: &Parts, end: End, place: Place, from: u64, len: u32) -> Option<Local<'_>> {
+    let region: &Region = match (end, place) {
+        (End::Log, Place::Staging) => &parts.staging,
+        (End::Log, Place::Log) => &parts.log_area,
+        (End::Control, Place::Staging) => &parts.lines,
+        (End::Control, Place::Log) => &parts.log_readable,
+        (End::Control, Place::Snapshot) => parts.snapshot.as_ref()?,
+        (End::Log, Place::Snapshot) => return None,
+    };
+    region.range(from, len)
 }
 
 impl Fabric for VerbsFabric {
@@ -389,6 +491,8 @@ impl Fabric for VerbsFabric {
         match *verb {
             Verb::Write { .. } => self.post_write(verb),
             Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
+            Verb::Fetch { id, from, to, len } => self.post_fetch(id, from, to, len),
+            Verb::Confirm { id, from, to } => self.post_confirm(id, from, to),
             _ => self.post_rare(verb),
         }
     }
@@ -397,6 +501,9 @@ impl Fabric for VerbsFabric {
     fn reap(&mut self, out: &mut [Completion]) -> usize {
         if !self.reports.is_empty() {
             self.handle_reports();
+        }
+        if self.parts.device.has_kept(self.parts.place.at) {
+            self.take_kept();
         }
         if self.poll(End::Log) < POLL {
             self.poll(End::Control);
@@ -424,8 +531,8 @@ impl Fabric for VerbsFabric {
             End::Control => peer.control.qp.as_ref(),
         };
         let mut requests: heapless::Vec<Request<'_>, CHAIN> = heapless::Vec::new();
-        for Held { id, operation, source, from, len, address, key } in held.iter().copied() {
-            let local = region(parts, end, source).range(from, len).expect("looked at when it was posted");
+        for Held { id, operation, local, from, len, address, key } in held.iter().copied() {
+            let local = range(parts, end, local, from, len).expect("looked at when it was posted");
             // A chain has room for what was held.
             let _ = requests.push(Request { id, operation, local, address, key });
         }
@@ -441,16 +548,25 @@ impl Fabric for VerbsFabric {
         }
     }
 
-    fn wait(&mut self, ns: u64) -> bool {
+    fn fall_asleep(&mut self) -> Option<Bell<'_>> {
         let quiet = self.working == 0
             && self.reports.is_empty()
             && self.completions.is_empty()
             && self.peers.iter_mut().flatten().all(|peer| peer.is_quiet());
-        let Some(receives) = self.parts.receives.as_ref().filter(|_| quiet) else { return false };
-        if receives.wait(ns).is_err() {
-            self.handle_dead();
+        if !quiet {
+            return None;
         }
-        true
+        match self.parts.receives.as_ref()?.fall_asleep() {
+            Ok(told) => told.map(Bell::Descriptor),
+            // The next reap finds out what of.
+            Err(_) => None,
+        }
+    }
+
+    fn wake_up(&mut self) {
+        if let Some(receives) = &self.parts.receives {
+            receives.wake_up();
+        }
     }
 
     fn handle_formed(&mut self, group: u128) {

@@ -152,7 +152,8 @@ impl Inbound {
             (Some(qp), State::Armed | State::Granted) if self.epoch == epoch => {
                 // Also when the device says no: nobody knows what it did, and the fence is then a whole one.
                 self.state = State::Granted;
-                Ok(qp.permit(Permission::Write)?)
+                // The READ that may confirm a WRITE goes the same way.
+                Ok(qp.permit(Permission::ReadWrite)?)
             }
             _ => Err(Refusal::State(Status::Flushed)),
         }

@@ -27,12 +27,12 @@ use crate::fabric::environment::{Harmful, find_harm};
 /// What a peer may do with a region, and this node's own device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
-    /// The own device reads it, as the source of WRITEs.
-    Source,
-    /// The own device reads and writes it, as the target of READs.
+    /// The own device reads and writes it: sources of WRITEs, targets of READs.
     Target,
     /// Peers READ it.
     Read,
+    /// Peers READ it, and the own device READs into it.
+    ReadTarget,
     /// Peers READ and WRITE it, where their queue pair may.
     Write,
     /// Peers do so through windows that are bound to it.
@@ -43,9 +43,9 @@ impl Access {
     fn flags(self) -> i32 {
         use sys::ibv_access_flags as Flags;
         let flags = match self {
-            Access::Source => 0,
             Access::Target => Flags::IBV_ACCESS_LOCAL_WRITE.0,
             Access::Read => Flags::IBV_ACCESS_REMOTE_READ.0,
+            Access::ReadTarget => Flags::IBV_ACCESS_LOCAL_WRITE.0 | Flags::IBV_ACCESS_REMOTE_READ.0,
             Access::Write => {
                 Flags::IBV_ACCESS_LOCAL_WRITE.0
                     | Flags::IBV_ACCESS_REMOTE_READ.0
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn relaxed_ordering_is_never_asked_for() {
-        for access in [Access::Source, Access::Target, Access::Read, Access::Write, Access::Bind] {
+        for access in [Access::Target, Access::Read, Access::ReadTarget, Access::Write, Access::Bind] {
             let relaxed = sys::ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0 as i32;
             assert_eq!(access.flags() & relaxed, 0, "{access:?}");
         }

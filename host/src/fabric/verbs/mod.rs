@@ -1,12 +1,13 @@
 //! RDMA devices by way of libibverbs, which is loaded at run time: without it there is an error in one line, and nothing else.
 //!
-//! One file a C object (`context`, `domain`, `memory`, `window`, `cq`, `qp`), each a handle that keeps what it depends on alive. `parts`
-//! are those that live from start to end. `fabric` is the beating thread's side with its `ends` and what is `posted` to them;
+//! One file a C object (`context`, `domain`, `memory`, `window`, `cq`, `qp`), each a handle that keeps what it depends on alive. `device`
+//! is what groups share, `parts` what a node has from start to end. `fabric` is the beating thread's side with its `ends` and what is `posted` to them;
 //! `worker` the thread beside it with `inbound` ends, their `key`s and the `flush` behind a fence; `card` and `rendezvous` how two meet.
 
 mod card;
 mod context;
 mod cq;
+mod device;
 mod domain;
 mod ends;
 mod error;
@@ -31,6 +32,7 @@ mod window;
 mod worker;
 
 pub use card::{CARD_LEN, Card};
+pub use device::Device;
 pub use error::VerbsError;
 pub use fabric::{Options, VerbsFabric};
 pub use inbound::FenceBy;

@@ -1,33 +1,28 @@
-//! Everything of a node on its device that lives from start to end: domains, registered memory, completion queues, and what
-//! the device can. Not: queue pairs, which come and go.
+//! Everything of a node on its device that lives from start to end: domains, registered memory, and its place at the device.
+//! Not: queue pairs, which come and go; nor what it shares with other groups (`device`).
 //!
-//! Two domains. *Control*: the control area for READ and WRITE, the log area for READ, the lines that READs come to. *Log*: the
+//! Two domains. *Control*: the control area for READ and WRITE, log and snapshot area for READ, the lines that READs come to. *Log*: the
 //! log area for READ and WRITE, the staging area. A key of one is void on a queue pair of the other.
 
 use std::sync::Arc;
 
-use ringleader_core::layout::{AREA_ALIGN, control, log};
+use ringleader_core::layout::{AREA_ALIGN, control, log, snapshot};
 
 use super::card::{Own, RemoteRange};
 use super::context::{Context, Limits};
 use super::cq::CompletionQueue;
+use super::device::{Device, Needs, Place, completions_of};
 use super::domain::Domain;
 use super::error::VerbsError;
 use super::inbound::FenceBy;
-use super::memory::{Access, Region, check_environment, check_memlock};
+use super::memory::{Access, Region};
 use super::order::{self, DataOrder};
-use super::port::{self, Choice, Port};
+use super::port::Port;
 use super::posted::DEPTH;
 use super::qp::{Path, QueuePair};
 use super::receives::Receives;
 use crate::fabric::map::Mapping;
 use crate::fabric::{Mapped, locked_len};
-
-/// Queue pairs of one kind: one a possible peer, and the one that replaces it before its last completions are taken.
-pub(super) const QUEUE_PAIRS: u64 = 2 * 16;
-/// Completions of one plane: the sum of all send queues, for on an error each request completes. An acceptor's ends post nothing
-/// there.
-pub(super) const COMPLETIONS: u64 = QUEUE_PAIRS * DEPTH as u64;
 
 /// See the module.
 #[derive(Debug)]
@@ -44,6 +39,8 @@ pub(super) struct Parts {
     pub(super) control_area: Arc<Region>,
     pub(super) log_readable: Arc<Region>,
     pub(super) lines: Arc<Region>,
+    /// There too: the snapshot area, to READ, and to READ into.
+    pub(super) snapshot: Option<Arc<Region>>,
     /// In the log domain: the log area, and the staging area.
     pub(super) log_area: Arc<Region>,
     pub(super) staging: Arc<Region>,
@@ -53,6 +50,9 @@ pub(super) struct Parts {
     /// How this node's ends are fenced: by default in a way that is strict on this device.
     pub(super) fence_by: FenceBy,
     is_software: bool,
+    pub(super) device: Arc<Device>,
+    /// Declared last: what it stands for is free when all of the above is gone.
+    pub(super) place: Place,
 }
 
 /// The memory of a node, all zeros.
@@ -64,39 +64,32 @@ pub struct Areas {
     pub log: Mapped,
     /// Staging area: private; sources of WRITEs and targets of READs.
     pub staging: Mapped,
+    /// Snapshot area: peers READ it.
+    pub snapshot: Mapped,
 }
 
 impl Parts {
     pub(super) fn new(
-        choice: &Choice,
-        ring_len: u64,
+        device: &Arc<Device>,
+        (ring_len, snapshot_len): (u64, u64),
         peers: u64,
         timeout: u8,
         fence_by: Option<FenceBy>,
         wakes: bool,
     ) -> Result<(Arc<Parts>, Areas), VerbsError> {
-        check_environment()?;
-        let (context, port) = port::open(choice)?;
+        let (context, is_software) = (Arc::clone(&device.context), device.is_software);
         let name = context.name().to_owned();
-        let limits = context.limits()?;
-        let is_software = context.is_software();
         let fence_by = fence_by.unwrap_or(FenceBy::strict(is_software));
         let area_len = log::len(ring_len);
         let of_writers = match fence_by {
             FenceBy::Deregister | FenceBy::Reregister => peers * area_len,
             _ => 0,
         };
-        check_memlock(locked_len(ring_len) + of_writers)?;
-        let needs = |what, needed, limit| {
-            if needed <= limit {
-                Ok(())
-            } else {
-                Err(VerbsError::Limit { device: name.clone(), what, needed, limit })
-            }
-        };
-        needs("queue pairs", 4 * peers + 1, limits.queue_pairs)?;
-        needs("requests of one queue pair", DEPTH as u64, limits.requests)?;
-        needs("completions of one queue", COMPLETIONS, limits.completions)?;
+        let place = device.take_place(Needs {
+            completions: completions_of(peers),
+            queue_pairs: 4 * peers + 1,
+            locked: locked_len(ring_len, snapshot_len) + of_writers,
+        })?;
 
         let mapping = |len| {
             let mapping = Mapping::huge(len).and_then(|map| map.populate(0, u64::MAX).map(|()| map));
@@ -106,7 +99,16 @@ impl Parts {
         let log_area = mapping(area_len)?.slice(0, area_len);
         let staging = mapping(area_len)?;
         let lines = staging.slice(0, AREA_ALIGN);
-        let areas = Areas { control: control_area, log: log_area, staging: staging.slice(0, area_len) };
+        let snapshot_area = match snapshot::len(snapshot_len) {
+            0 => log_area.part(0, 0),
+            len => mapping(len)?.slice(0, len),
+        };
+        let areas = Areas {
+            control: control_area,
+            log: log_area,
+            staging: staging.slice(0, area_len),
+            snapshot: snapshot_area,
+        };
 
         let log_access = match fence_by {
             FenceBy::Flags | FenceBy::Reset | FenceBy::Renew => Access::Write,
@@ -115,25 +117,35 @@ impl Parts {
             FenceBy::Deregister | FenceBy::Reregister => Access::Target,
         };
         let (control, log) = (Domain::new(&context)?, Domain::new(&context)?);
-        let cq = || CompletionQueue::new(&context, COMPLETIONS as u32);
+        let receives = match wakes {
+            true => Some(Receives::new(&device.channel()?, &control, &log)?),
+            false => None,
+        };
         let parts = Parts {
-            port,
-            limits,
+            port: device.port.clone(),
+            limits: device.limits,
             timeout,
-            control_cq: cq()?,
-            log_cq: cq()?,
+            control_cq: Arc::clone(&device.control_cq),
+            log_cq: Arc::clone(&device.log_cq),
             control_area: Region::register(&control, &areas.control, Access::Write)?,
             log_readable: Region::register(&control, &areas.log, Access::Read)?,
             lines: Region::register(&control, &lines, Access::Target)?,
+            snapshot: match snapshot_len {
+                0 => None,
+                _ => Some(Region::register(&control, &areas.snapshot, Access::ReadTarget)?),
+            },
             log_area: Region::register(&log, &areas.log, log_access)?,
-            staging: Region::register(&log, &areas.staging, Access::Source)?,
+            // WRITEs are read from it, and READs that confirm them land in it.
+            staging: Region::register(&log, &areas.staging, Access::Target)?,
             ring_len,
-            receives: if wakes { Some(Receives::new(&control, &log)?) } else { None },
+            receives,
             fence_by,
             is_software,
             context,
             control,
             log,
+            device: Arc::clone(device),
+            place,
         };
         Ok((Arc::new(parts), areas))
     }
@@ -195,6 +207,10 @@ impl Parts {
             log_readable: range(&self.log_readable, self.log_len()),
             // Its key comes with each arm.
             log: RemoteRange { key: 0, ..range(&self.log_area, self.log_len()) },
+            snapshot: self
+                .snapshot
+                .as_ref()
+                .map_or_else(Default::default, |region| range(region, region.len())),
         }
     }
 

@@ -38,12 +38,14 @@ impl Posted {
         self.came.wrapping_sub(self.left) == DEPTH
     }
 
-    /// A request that goes to the device, or ended before it did.
+    /// A request that goes to the device, or ended before it did; its number.
     #[inline]
-    pub(super) fn push(&mut self, id: u64, ended: Option<Status>) {
+    pub(super) fn push(&mut self, id: u64, ended: Option<Status>) -> u32 {
         assert!(!self.is_full(), "whoever posts has looked for room");
-        self.ring[self.came % DEPTH] = Entry { id, ended };
-        self.came = self.came.wrapping_add(1);
+        let number = self.came;
+        self.ring[number % DEPTH] = Entry { id, ended };
+        self.came = number.wrapping_add(1);
+        number as u32
     }
 
     /// The newest `count` requests of those that were to go to the device never reached it: the first of them ended as
@@ -60,13 +62,15 @@ impl Posted {
         }
     }
 
-    /// The device completed `id`. False when that is not the oldest one it has: it is not counted.
+    /// The device completed the request of that number: its id. `None` when that is not the oldest one it has: it is not counted.
     #[inline]
-    pub(super) fn land(&mut self, id: u64) -> bool {
-        let oldest = &self.ring[self.left % DEPTH];
-        let lands = !self.is_empty() && oldest.id == id && oldest.ended.is_none();
-        self.left = self.left.wrapping_add(usize::from(lands));
-        lands
+    pub(super) fn land(&mut self, number: u32) -> Option<u64> {
+        let oldest = self.ring[self.left % DEPTH];
+        if self.is_empty() || self.left as u32 != number || oldest.ended.is_some() {
+            return None;
+        }
+        self.left = self.left.wrapping_add(1);
+        Some(oldest.id)
     }
 
     /// The oldest request, when it ended here.
@@ -93,16 +97,19 @@ mod tests {
     #[test]
     fn each_ends_once_and_in_order() {
         let mut posted = Posted::new();
+        // Over the end of the numbers, too.
+        (posted.left, posted.came) = (u32::MAX as usize - 1000, u32::MAX as usize - 1000);
         for round in 0..1000u64 {
-            posted.push(round * 10, None);
-            posted.push(round * 10 + 1, None);
-            posted.push(round * 10 + 2, Some(Status::Flushed));
+            let first = posted.push(round * 10, None);
+            let [second, third] = [first.wrapping_add(1), first.wrapping_add(2)];
+            assert_eq!(posted.push(round * 10 + 1, None), second);
+            assert_eq!(posted.push(round * 10 + 2, Some(Status::Flushed)), third);
             assert_eq!(posted.take_ended(), None, "it waits for those before it");
-            assert!(!posted.land(round * 10 + 1), "not the oldest");
-            assert!(posted.land(round * 10));
-            assert!(!posted.land(round * 10), "twice");
-            assert!(posted.land(round * 10 + 1));
-            assert!(!posted.land(round * 10 + 2), "the device never had it");
+            assert_eq!(posted.land(second), None, "not the oldest");
+            assert_eq!(posted.land(first), Some(round * 10));
+            assert_eq!(posted.land(first), None, "twice");
+            assert_eq!(posted.land(second), Some(round * 10 + 1));
+            assert_eq!(posted.land(third), None, "the device never had it");
             assert_eq!(posted.take_ended(), Some((round * 10 + 2, Status::Flushed)));
             assert!(posted.is_empty() && posted.take_ended().is_none());
         }
@@ -111,14 +118,18 @@ mod tests {
     #[test]
     fn what_was_refused_or_abandoned_ends_too() {
         let mut posted = Posted::new();
-        (0..4).for_each(|id| posted.push(id, None));
+        (0..4).for_each(|id| {
+            posted.push(id, None);
+        });
         posted.refuse(2, Status::Failed);
-        assert!(posted.land(0));
+        assert_eq!(posted.land(0), Some(0));
         assert_eq!(posted.take_ended(), None);
         posted.abandon(Status::Unreachable);
         let ended: Vec<_> = std::iter::from_fn(|| posted.take_ended()).collect();
         assert_eq!(ended, [(1, Status::Unreachable), (2, Status::Failed), (3, Status::Flushed)]);
-        (0..DEPTH as u64).for_each(|id| posted.push(id, None));
+        (0..DEPTH as u64).for_each(|id| {
+            posted.push(id, None);
+        });
         assert!(posted.is_full());
     }
 
@@ -126,10 +137,12 @@ mod tests {
     #[test]
     fn a_chain_is_refused_and_not_what_was_posted_behind_it() {
         let mut posted = Posted::new();
-        (0..3).for_each(|id| posted.push(id, None));
+        (0..3).for_each(|id| {
+            posted.push(id, None);
+        });
         posted.push(3, Some(Status::Flushed));
         posted.refuse(2, Status::Failed);
-        assert!(posted.land(0));
+        assert_eq!(posted.land(0), Some(0));
         let ended: Vec<_> = std::iter::from_fn(|| posted.take_ended()).collect();
         assert_eq!(ended, [(1, Status::Failed), (2, Status::Flushed), (3, Status::Flushed)]);
         assert!(posted.is_empty());

@@ -36,7 +36,6 @@ const RNR_TIMER: u8 = 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Permission {
     Nothing,
-    Write,
     ReadWrite,
 }
 
@@ -45,7 +44,6 @@ impl Permission {
         use sys::ibv_access_flags as Flags;
         match self {
             Permission::Nothing => 0,
-            Permission::Write => Flags::IBV_ACCESS_REMOTE_WRITE.0,
             Permission::ReadWrite => Flags::IBV_ACCESS_REMOTE_WRITE.0 | Flags::IBV_ACCESS_REMOTE_READ.0,
         }
     }

@@ -1,5 +1,6 @@
 //! Receives that wake: a WRITE with immediate data takes one, and its completion makes a descriptor readable. They carry no
-//! bytes. One stock (a shared receive queue) for each protection domain, filled up again as it is used.
+//! bytes. One stock (a shared receive queue) for each protection domain, filled up again as it is used. Groups on one device have
+//! a descriptor in common, and stocks and a completion queue of their own.
 
 #![expect(unsafe_code, reason = "calls libibverbs")]
 
@@ -10,7 +11,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rdma_sys as sys;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::context::{Context, check};
@@ -53,13 +53,8 @@ impl Channel {
         unsafe { BorrowedFd::borrow_raw(self.raw.as_ref().fd) }
     }
 
-    /// Waits until a queue tells, at most for `ns`; takes what was told.
-    fn wait(&self, ns: u64) {
-        let limit = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-        let descriptor = self.descriptor();
-        let mut fds = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-        // Whatever it says, the queues are looked at next.
-        let _ = poll(&mut fds, Some(&limit));
+    /// Takes what was told. Whatever it says, the queues are looked at next.
+    fn take(&self) {
         let (mut cq, mut of) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the channel lives and does not block; the call writes two pointers.
         while unsafe { sys::ibv_get_cq_event(self.raw(), &mut cq, &mut of) } == 0 {
@@ -142,10 +137,13 @@ pub(super) struct Receives {
 const STOCK: u32 = 4096;
 
 impl Receives {
-    pub(super) fn new(control: &Arc<Domain>, log: &Arc<Domain>) -> Result<Receives, VerbsError> {
-        let context = control.context();
-        let channel = Channel::new(context)?;
-        let cq = CompletionQueue::telling(context, 2 * STOCK, &channel)?;
+    pub(super) fn new(
+        channel: &Arc<Channel>,
+        control: &Arc<Domain>,
+        log: &Arc<Domain>,
+    ) -> Result<Receives, VerbsError> {
+        let channel = Arc::clone(channel);
+        let cq = CompletionQueue::telling(control.context(), 2 * STOCK, &channel)?;
         Ok(Receives { channel, cq, control: Stock::new(control, 0, STOCK)?, log: Stock::new(log, 1, STOCK)? })
     }
 
@@ -159,13 +157,15 @@ impl Receives {
         added.map(|()| count)
     }
 
-    /// Sleeps until a WRITE wakes, at most for `ns`.
-    pub(super) fn wait(&self, ns: u64) -> io::Result<()> {
+    /// From now on a WRITE makes the descriptor readable; `None` when one came just now.
+    pub(super) fn fall_asleep(&self) -> io::Result<Option<BorrowedFd<'_>>> {
         self.cq.tell()?;
         // One that came before the line above tells nobody.
-        if self.refill()? == 0 {
-            self.channel.wait(ns);
-        }
-        Ok(())
+        Ok((self.refill()? == 0).then(|| self.channel.descriptor()))
+    }
+
+    /// Takes what was told meanwhile.
+    pub(super) fn wake_up(&self) {
+        self.channel.take();
     }
 }

@@ -1,5 +1,6 @@
 //! The thread beside the one that beats: everything that takes a device or a peer its time. It changes the states of queue
-//! pairs, meets peers through the exchange, fences, and hears of the device's asynchronous events.
+//! pairs, meets peers through the exchange, fences, and hears of the device's asynchronous events. Each group has its own: when a
+//! node dies that led many, their fences do not wait for each other.
 //!
 //! Jobs come through a bounded channel and are done in order; what came of them goes back through a ring that the beating
 //! thread looks at. It never waits for a peer.
@@ -14,10 +15,10 @@ use std::time::{Duration, Instant};
 use ringleader_core::types::{Boot, NodeId};
 use ringleader_core::verb::{Completion, RequestId, Status};
 use rtrb::Producer;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 
 use super::card::{Card, Fields, Own, RemoteRange};
-use super::context::AsyncEvent;
+use super::device::News;
 use super::error::VerbsError;
 use super::flush::Flush;
 use super::inbound::{Inbound, Refusal};
@@ -29,6 +30,8 @@ use ringleader_core::layout::control;
 /// Looks at exchange and device when no job comes, this often: while a peer is being met, and else.
 const TICK_MEETING: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(5);
+/// On a device with several groups these take turns, up to so many, in looking as often as that.
+const TICKS_MAX: u32 = 8;
 
 /// For tests, never for use: an environment variable that, set to `node:n`, makes the device of that node seem broken (as by
 /// `IBV_EVENT_DEVICE_FATAL`) n milliseconds after the start.
@@ -86,6 +89,7 @@ pub(super) enum Report {
 pub(super) struct Remote {
     pub(super) control: RemoteRange,
     pub(super) log: RemoteRange,
+    pub(super) snapshot: RemoteRange,
     /// WRITEs to it are to wake it.
     pub(super) wakes: bool,
 }
@@ -118,6 +122,8 @@ pub(super) struct Worker<R> {
     random: File,
     attempts: u64,
     dead: bool,
+    /// What was heard of the device before.
+    heard: News,
     fatal_at: Option<Instant>,
 }
 
@@ -150,6 +156,7 @@ impl<R: Rendezvous> Worker<R> {
             random,
             attempts: 0,
             dead: false,
+            heard: parts.device.news(),
             fatal_at: after.map(|after| Instant::now() + Duration::from_millis(after)),
         })
     }
@@ -158,7 +165,9 @@ impl<R: Rendezvous> Worker<R> {
     pub(super) fn run(mut self) {
         loop {
             let meets = self.peers.iter().any(|peer| peer.attempt.is_some());
-            match self.jobs.recv_timeout(if meets { TICK_MEETING } else { TICK }) {
+            // One thread a group: many groups look less often each.
+            let idle = TICK * self.parts.device.groups().clamp(1, TICKS_MAX);
+            match self.jobs.recv_timeout(if meets { TICK_MEETING } else { idle }) {
                 Ok(job) => self.handle_job(job),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -173,12 +182,17 @@ impl<R: Rendezvous> Worker<R> {
             while let Some(meeting) = self.rendezvous.poll() {
                 self.handle_meeting(meeting);
             }
-            while let Some(event) = self.parts.context.poll_event() {
-                self.handle_event(event);
+            let news = self.parts.device.news();
+            if news != self.heard {
+                self.handle_news(news);
             }
             if self.fatal_at.is_some_and(|at| Instant::now() >= at) {
                 self.fatal_at = None;
-                self.handle_event(AsyncEvent::DeviceFatal);
+                error!(
+                    device = self.parts.context.name(),
+                    "the device is taken for gone, as a test wants it"
+                );
+                self.die();
             }
         }
     }
@@ -390,6 +404,7 @@ impl<R: Rendezvous> Worker<R> {
             control: fields.control,
             log_readable: fields.log_readable,
             log: fields.log,
+            snapshot: fields.snapshot,
         };
         if peer.gid.is_some() != own.gid.is_some() {
             return Err(unfit());
@@ -397,32 +412,25 @@ impl<R: Rendezvous> Worker<R> {
         let path = self.parts.path(&peer).ok_or_else(unfit)?;
         let numbers = Numbers { qp: fields.qp, packet: fields.packet };
         qp.connect(&path, numbers, packet, Permission::ReadWrite)?;
-        Ok((Remote { control: fields.control, log: fields.log, wakes: peer.wakes }, path))
+        let Fields { control, log, snapshot, .. } = fields;
+        Ok((Remote { control, log, snapshot, wakes: peer.wakes }, path))
     }
 
-    fn handle_event(&mut self, event: AsyncEvent) {
-        let device = self.parts.context.name();
-        match event {
-            AsyncEvent::DeviceFatal | AsyncEvent::CompletionQueue => {
-                error!(device, ?event, "the device is gone");
-                if !self.dead {
-                    self.dead = true;
-                    self.report(Report::Dead);
-                }
-            }
-            AsyncEvent::Port { port, up } if port == self.parts.port.number => {
-                if up {
-                    info!(device, port, "the port is up")
-                } else {
-                    warn!(device, port, "the port is down")
-                }
-                self.report(Report::Port { up });
-            }
-            // Whoever waits for it gets a completion with an error, or the session ends.
-            AsyncEvent::QueuePair { number, event } => {
-                debug!(device, number, event, "a queue pair is in error")
-            }
-            other => debug!(device, event = ?other),
+    fn handle_news(&mut self, news: News) {
+        if news.is_dead {
+            self.die();
+        }
+        if news.port_changes != self.heard.port_changes {
+            self.report(Report::Port { up: news.is_port_up });
+        }
+        self.heard = news;
+    }
+
+    /// No verb will be carried out any more.
+    fn die(&mut self) {
+        if !self.dead {
+            self.dead = true;
+            self.report(Report::Dead);
         }
     }
 }

@@ -8,6 +8,7 @@ use ringleader_core::mem::Memory;
 use ringleader_core::types::Epoch;
 use ringleader_core::verb::Class;
 
+const SNAPSHOT: u64 = 1 << 17;
 const RING: u64 = 512 * 1024;
 const A: NodeId = NodeId(1);
 const B: NodeId = NodeId(2);
@@ -17,6 +18,7 @@ struct Side {
     control: Area<Mapped>,
     log: Area<Mapped>,
     staging: Area<Mapped>,
+    snapshot: Area<Mapped>,
 }
 
 impl Side {
@@ -27,11 +29,13 @@ impl Side {
             boot: Boot(boot),
             incarnation: Incarnation(boot),
             ring_len: RING,
+            snapshot_len: SNAPSHOT,
             fence_limit_ns: 1_000_000_000,
         };
         let (fabric, areas) = ShmFabric::create(&options).unwrap();
-        let Areas { control, log, staging } = areas;
-        Side { fabric, control: Area::new(control), log: Area::new(log), staging: Area::new(staging) }
+        let Areas { control, log, staging, snapshot } = areas;
+        let [control, log, staging, snapshot] = [control, log, staging, snapshot].map(Area::new);
+        Side { fabric, control, log, staging, snapshot }
     }
 
     /// Posts one verb and takes its completion.
@@ -221,6 +225,30 @@ fn control_lines_are_written_read_and_swapped_one_sidedly() {
 }
 
 #[test]
+fn a_snapshot_is_fetched_and_a_word_of_the_log_confirms_as_long_as_there_is_a_grant() {
+    let (_dir, mut a, mut b, a_number, b_number) = pair();
+    b.snapshot.store(65536, 7);
+    b.snapshot.store(65536 + 1016, 9);
+    let fetch = |from, to, len| Verb::Fetch { id: id(B, Class::Fetch, 1), from, to, len };
+    assert_eq!(a.run(fetch(65536, 65536, 1024)).0, Status::Success);
+    assert_eq!((a.snapshot.load(65536), a.snapshot.load(65536 + 1016)), (7, 9));
+    assert_eq!(a.run(fetch(65536 + SNAPSHOT, 0, 8)).0, Status::Failed, "behind the end");
+    a.connect(B);
+
+    let confirm = |from, to| Verb::Confirm { id: id(B, Class::Confirm, 1), from, to };
+    assert_eq!(a.run(confirm(0, 960)).0, Status::Flushed, "nothing is open");
+    assert_eq!(b.run(arm(1, a_number)).0, Status::Success);
+    assert_eq!(a.run(open(1, b_number)).0, Status::Success);
+    assert_eq!(b.run(grant(1)).0, Status::Success);
+    a.staging.store(56, 11);
+    assert_eq!(a.write(B, 1, 0, 64), Status::Success);
+    assert_eq!(a.run(confirm(56, 960)).0, Status::Success);
+    assert_eq!(a.staging.load(960), 11);
+    assert_eq!(b.run(fence_verb(1)).0, Status::Success);
+    assert_eq!(a.run(confirm(56, 960)).0, Status::Refused);
+}
+
+#[test]
 fn nobody_is_reached_who_is_not_there() {
     let dir = tempfile::tempdir().unwrap();
     let mut a = Side::new(dir.path(), A, 100);
@@ -319,6 +347,7 @@ fn a_second_owner_is_turned_away_and_a_reconnect_keeps_the_mapping() {
         boot: Boot(1),
         incarnation: Incarnation(1),
         ring_len: RING,
+        snapshot_len: SNAPSHOT,
         fence_limit_ns: 1,
     };
     let error = ShmFabric::create(&options).unwrap_err().to_string();

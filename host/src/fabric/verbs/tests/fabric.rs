@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ringleader_core::layout::log;
+use ringleader_core::layout::{log, snapshot};
 use ringleader_core::verb::{Class, Plane, Source, Status, Verb};
 
-use super::super::trial::rig::{connect, end_both, id, open, write_log};
+use super::super::trial::rig::{SNAPSHOT_LEN, connect, end_both, id, open, write_log};
 use super::{A, B, two};
 use crate::fabric::Fabric;
 
@@ -103,6 +103,49 @@ fn only_who_is_granted_writes_a_log() {
     assert_eq!(a.does(write_log(B, 2, 31, log::RING, 64)).status, Status::Flushed);
     assert_eq!((a.fabric.strays(), b.fabric.strays()), (0, 0));
     assert!(a.ended.is_empty() && b.ended.is_empty());
+}
+
+#[test]
+#[ignore = "needs an RDMA device: make lab"]
+fn a_snapshot_is_fetched_and_never_written() {
+    let (mut a, mut b) = two();
+    connect((&mut a, A), (&mut b, B), 1);
+    let end = snapshot::BYTES + SNAPSHOT_LEN;
+    for at in (snapshot::BYTES..end).step_by(8) {
+        b.snapshot.store(at, at);
+    }
+    let piece = |number, from, len| Verb::Fetch { id: id(B, Class::Fetch, 1, number), from, to: from, len };
+    let ids: Vec<_> = (0..SNAPSHOT_LEN / 65536)
+        .map(|at| a.post(piece(at as u32, snapshot::BYTES + at * 65536, 65536)))
+        .collect();
+    assert!(ids.into_iter().all(|id| a.end(id).status == Status::Success));
+    assert!((snapshot::BYTES..end).step_by(8).all(|at| a.snapshot.load(at) == at));
+    assert_eq!(a.does(piece(90, end, 8)).status, Status::Failed, "behind the end");
+    assert_eq!((a.fabric.strays(), b.fabric.strays()), (0, 0));
+}
+
+#[test]
+#[ignore = "needs an RDMA device: make lab"]
+fn a_word_of_the_log_confirms_what_was_written_before() {
+    let (mut a, mut b) = two();
+    let (numbers, _) = connect((&mut a, A), (&mut b, B), 1);
+    open((&mut a, A), (&mut b, B), 1, numbers);
+    let confirm = |epoch, number, to| Verb::Confirm {
+        id: id(B, Class::Confirm, epoch, number),
+        from: log::RING + 504,
+        to,
+    };
+    for round in 0..100u32 {
+        a.staging.store(log::RING + 504, u64::from(round) + 1);
+        let written = a.post(write_log(B, 1, 2 * round, log::RING, 512));
+        let read = a.post(confirm(1, 2 * round + 1, 960));
+        assert_eq!(a.end(written).status, Status::Success);
+        assert_eq!(a.end(read).status, Status::Success);
+        assert_eq!(a.staging.load(960), u64::from(round) + 1);
+    }
+    assert_eq!(b.does(Verb::Fence { id: id(A, Class::Fence, 1, 1) }).status, Status::Success);
+    assert_ne!(a.does(confirm(1, 300, 960)).status, Status::Success, "fenced");
+    assert_eq!((a.fabric.strays(), b.fabric.strays()), (0, 0));
 }
 
 #[test]

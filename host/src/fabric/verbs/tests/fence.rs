@@ -118,7 +118,7 @@ impl Bare {
             port,
             writer: QueuePair::new(&domain, &cq, 64, None).expect("a queue pair"),
             acceptor: QueuePair::new(&domain, &cq, 64, None).expect("a queue pair"),
-            source: Region::register(&domain, &source, Access::Source).expect("a region"),
+            source: Region::register(&domain, &source, Access::Target).expect("a region"),
             target: Region::register(&domain, &target, Access::Write).expect("a region"),
             source_area: Area::new(source),
             target_area: Area::new(target),
@@ -192,7 +192,7 @@ fn false_successes(rounds: u32, early: bool) -> u32 {
         let packet = bare.packet();
         let numbers = bare.arm(packet);
         bare.writer.connect(&bare.path(), numbers, packet, Permission::Nothing).expect("open");
-        bare.acceptor.permit(Permission::Write).expect("granted");
+        bare.acceptor.permit(Permission::ReadWrite).expect("granted");
         bare.acceptor.reset().expect("fenced");
         let ids: Vec<u64> = (0..4).map(|piece| round * 4 + piece).collect();
         for id in &ids {

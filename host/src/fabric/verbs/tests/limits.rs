@@ -10,15 +10,22 @@ use ringleader_core::verb::{Class, Status, Verb};
 
 use super::super::card::Own;
 use super::super::cq::{CompletionQueue, status_of};
-use super::super::parts::{Areas, COMPLETIONS, Parts, QUEUE_PAIRS};
+use super::super::device::{Device, completions_of};
+use super::super::parts::{Areas, Parts};
 use super::super::port::Choice;
 use super::super::posted::DEPTH;
 use super::super::qp::{Numbers, Operation, Path, Permission, QueuePair, Request};
-use super::super::trial::rig::{RING_LEN, connect, open, write_log};
+use super::super::trial::rig::{RING_LEN, SNAPSHOT_LEN, connect, open, write_log};
 use super::{A, B, two};
 
 fn parts() -> (Arc<Parts>, Areas) {
-    Parts::new(&Choice::default(), RING_LEN, 2, 14, None, false).expect("a device")
+    parts_of(16)
+}
+
+/// Of a node with so many peers.
+fn parts_of(peers: u64) -> (Arc<Parts>, Areas) {
+    let device = Device::open(&Choice::default(), 1, 2).expect("a device");
+    Parts::new(&device, (RING_LEN, SNAPSHOT_LEN), peers, 14, None, false).expect("a device")
 }
 
 /// A queue pair connected to itself.
@@ -56,10 +63,9 @@ fn write(parts: &Parts, offset: u64, len: u32) -> Request<'_> {
 fn completion_queues_hold_what_all_send_queues_hold() {
     let (parts, _areas) = parts();
     let path = parts.path(&parts.own()).expect("an address");
-    let qps: Vec<QueuePair> =
-        (0..QUEUE_PAIRS).map(|_| itself(parts.log_qp().expect("made"), &path)).collect();
-    let all = usize::try_from(QUEUE_PAIRS).expect("few") * DEPTH;
-    assert_eq!(all as u64, COMPLETIONS);
+    let qps: Vec<QueuePair> = (0..2 * 16).map(|_| itself(parts.log_qp().expect("made"), &path)).collect();
+    let all = qps.len() * DEPTH;
+    assert_eq!(all as u64, completions_of(16));
     let fill = || {
         for qp in &qps {
             for _ in 0..DEPTH {

@@ -3,6 +3,7 @@
 
 mod fabric;
 mod fence;
+mod groups;
 mod limits;
 
 use super::Choice;

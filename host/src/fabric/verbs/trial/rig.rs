@@ -9,10 +9,11 @@ use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Epoch, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
-use super::super::{Card, Choice, FenceBy, Meeting, Options, Rendezvous, VerbsError, VerbsFabric};
+use super::super::{Card, Choice, Device, FenceBy, Meeting, Options, Rendezvous, VerbsError, VerbsFabric};
 use crate::fabric::{Fabric, Mapped};
 
 pub(in crate::fabric::verbs) const RING_LEN: u64 = 1 << 20;
+pub(in crate::fabric::verbs) const SNAPSHOT_LEN: u64 = 1 << 20;
 
 #[derive(Default)]
 struct Table {
@@ -81,8 +82,28 @@ pub(in crate::fabric::verbs) struct Node {
     pub(in crate::fabric::verbs) control: Area<Mapped>,
     pub(in crate::fabric::verbs) log: Area<Mapped>,
     pub(in crate::fabric::verbs) staging: Area<Mapped>,
+    #[cfg(test)]
+    pub(in crate::fabric::verbs) snapshot: Area<Mapped>,
     /// Completions that nobody asked for yet.
     pub(in crate::fabric::verbs) ended: Vec<Completion>,
+}
+
+pub(in crate::fabric::verbs) fn options(
+    node: u8,
+    peers: &[u8],
+    choice: &Choice,
+    fence_by: Option<FenceBy>,
+) -> Options {
+    Options {
+        choice: choice.clone(),
+        node: NodeId(node),
+        peers: peers.iter().map(|peer| NodeId(*peer)).collect(),
+        ring_len: RING_LEN,
+        snapshot_len: SNAPSHOT_LEN,
+        suspect_after_ns: Timing::SOFT_ROCE.suspect_after_ns,
+        fence_by,
+        wakes: false,
+    }
 }
 
 impl Node {
@@ -93,22 +114,26 @@ impl Node {
         choice: &Choice,
         fence_by: Option<FenceBy>,
     ) -> Result<Node, VerbsError> {
-        let options = Options {
-            choice: choice.clone(),
-            node: NodeId(node),
-            peers: peers.iter().map(|peer| NodeId(*peer)).collect(),
-            ring_len: RING_LEN,
-            suspect_after_ns: Timing::SOFT_ROCE.suspect_after_ns,
-            fence_by,
-            wakes: false,
-        };
-        let (fabric, areas) = VerbsFabric::create(&options, hub.desk(node))?;
+        let options = options(node, peers, choice, fence_by);
+        let device = Device::open(choice, 1, peers.len())?;
+        Node::new_on(&device, hub, &options)
+    }
+
+    /// One of several on a device.
+    pub(in crate::fabric::verbs) fn new_on(
+        device: &Arc<Device>,
+        hub: &Hub,
+        options: &Options,
+    ) -> Result<Node, VerbsError> {
+        let (fabric, areas) = VerbsFabric::create_on(device, options, hub.desk(options.node.0))?;
         Ok(Node {
             fabric,
             #[cfg(test)]
             control: Area::new(areas.control),
             log: Area::new(areas.log),
             staging: Area::new(areas.staging),
+            #[cfg(test)]
+            snapshot: Area::new(areas.snapshot),
             ended: Vec::new(),
         })
     }

@@ -1,0 +1,68 @@
+//! What an acceptor does about snapshots: it answers requests for them, leaves its log alone while one is being loaded, and begins
+//! it anew behind one (protocol.md 11).
+
+use super::{Acceptor, Answered, Operation, Surroundings};
+use crate::mem::Memory;
+use crate::planted::{self, Bug};
+use crate::request::Answer;
+use crate::snapshot::Taken;
+use crate::types::{Boot, NodeId, Position, Promise};
+
+impl Acceptor {
+    /// Answers a request about a snapshot in the peer's answer line.
+    pub(crate) fn answer_snapshot(&mut self, from: NodeId, boot: Boot, sequence: u64, answer: Answer) {
+        let answered = &self.answered[from];
+        let older = answered.boot == boot && sequence < answered.sequence;
+        let same = answered.boot == boot && answered.sequence == sequence && answered.answer == answer;
+        if !older && !same {
+            self.answered[from] = Answered { boot, sequence, answer, void: false };
+            self.answers[from].say_again();
+            self.revision += 1;
+        }
+    }
+
+    /// Leaves the log alone from now on: who could write is fenced, and nobody gets a grant until [`Acceptor::open_log`]. Returns
+    /// anchor and end of the log once nobody can write and it was walked to its end. Votes go on.
+    pub(crate) fn close_log<M: Memory>(&mut self, on: &mut Surroundings<M>) -> Option<(Position, Position)> {
+        if self.operation != Operation::Idle {
+            return None;
+        }
+        if !self.closed {
+            self.closed = true;
+            self.fence_writer(on);
+            // Who has still to be fenced ends in the same.
+            if !self.inbound.iter().any(|inbound| inbound.may_write()) {
+                self.walker.handle_fence();
+            }
+        }
+        let still = !self.inbound.iter().any(|inbound| inbound.may_write()) && self.walker.is_done();
+        still.then_some((self.walker.anchor().position, self.walker.cursor().position))
+    }
+
+    /// Grants are given again.
+    pub(crate) fn open_log(&mut self) {
+        self.closed = false;
+    }
+
+    /// The application is what the snapshot says: the log begins behind it.
+    pub(crate) fn install<M: Memory>(&mut self, on: &mut Surroundings<M>, taken: &Taken) {
+        let voted = self.votes();
+        self.walker.install(taken.point);
+        if !planted::is(Bug::SnapshotConfigForgotten) {
+            self.roster.install(taken.configuration.clone(), taken.removed());
+        }
+        self.progress.config_index = self.roster.anchored().index.0;
+        self.be_silent_if_new(on.now, voted);
+        if planted::is(Bug::SnapshotForgetsPromise) {
+            self.promise = Promise::NONE;
+        }
+        if self.grant_due {
+            // What was answered is of the former log: the same request, repeated, is judged anew.
+            self.answered[self.promise.node()].void = true;
+            self.grant_due = false;
+        }
+        self.closed = false;
+        self.revision += 1;
+        self.publish(on);
+    }
+}
