@@ -138,6 +138,11 @@ pub(super) fn setups(plan: &Plan, place: &Place) -> Result<Vec<Setup>, Error> {
         let device = plan.carrier.device(node).map(str::to_owned);
         Some(Neighbours { ports, key_file: key_file.clone(), device })
     };
+    // Also where there are no regions: what is acknowledged stands there.
+    for group in 0..plan.groups {
+        let dir = place.regions_of(group);
+        std::fs::create_dir_all(&dir).map_err(|error| BadInput(format!("{}: {error}", dir.display())))?;
+    }
     let clients: Vec<u64> = (0..plan.groups).map(|_| random()).collect();
     let setup = |node| Setup {
         node,
