@@ -21,7 +21,7 @@ use crate::request::{Answer, Ask, Request};
 use crate::roster::Roster;
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Incarnation, Instant, LogPoint, NodeId, Position, Promise};
+use crate::types::{Boot, Instant, LogPoint, NodeId, Position, Promise};
 use crate::verb::{Class, Completion, Verb};
 use crate::walker::Walker;
 use crate::watch::Watch;
@@ -147,11 +147,6 @@ impl Acceptor {
         self.progress.config_index = configuration.index.0;
         self.roster.begin(configuration);
         self.candidacy = self.roster.anchored().clone();
-    }
-
-    /// The own proposer takes that life of a node out.
-    pub(crate) fn handle_removing(&mut self, node: NodeId, life: Incarnation) {
-        self.roster.remove(node, life);
     }
 
     pub(crate) fn roster(&self) -> &Roster {

@@ -17,7 +17,7 @@ compile_error!("registered memory is little-endian, and so must be the processor
 /// "ringlead", the first word of a header.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringlead");
 /// Version of everything in this file and of the entry format.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;
 /// Areas, and the rings in them, are aligned to the largest page size of the machines the agents run on.
 pub const AREA_ALIGN: u64 = 64 * 1024;
 /// Smallest ring, in bytes.
@@ -91,31 +91,31 @@ pub mod staging {
     }
     /// Where this node's answer line for `peer` is made.
     pub const fn answer(peer: usize) -> u64 {
-        request(peer) + 256
+        request(peer) + 192
     }
     /// Where the beat for `peer` is made.
     pub const fn beat(peer: usize) -> u64 {
-        request(peer) + 512
+        request(peer) + 384
     }
     /// Where the header of `peer` is read to.
     pub const fn header(peer: usize) -> u64 {
-        request(peer) + 640
+        request(peer) + 448
     }
     /// Where the progress line of `peer` is read to.
     pub const fn progress(peer: usize) -> u64 {
-        request(peer) + 768
+        request(peer) + 576
     }
     /// Where the leader line of `peer` is read to.
     pub const fn leader(peer: usize) -> u64 {
-        request(peer) + 896
+        request(peer) + 704
     }
     /// Where READs that confirm WRITEs to `peer` land: eight words.
     pub const fn confirm(peer: usize, word: usize) -> u64 {
-        request(peer) + 960 + word as u64 * 8
+        request(peer) + 768 + word as u64 * 8
     }
     /// Where the configuration block of `peer` is read to.
     pub const fn config(peer: usize) -> u64 {
-        request(peer) + 1024
+        request(peer) + 896
     }
 }
 
@@ -294,7 +294,7 @@ pub mod beat_flags {
 
 line! {
     /// What a node has saved in its snapshot area. Written when all of it is there, and zeroed before any of it changes.
-    SnapshotLine[256] {
+    SnapshotLine[128] {
         /// Group id, low half.
         group_low: u64,
         /// Group id, high half.
@@ -319,10 +319,8 @@ line! {
         config_crc: u32,
         /// 0.
         padding: u32,
-        /// Of each node, 1..=15, the last life that a configuration took out; 0: none.
-        removed: [u64; MAX_NODES],
         /// 0.
-        reserved: [u64; 6],
+        reserved: [u64; 5],
     }
 }
 
@@ -537,7 +535,7 @@ impl Default for MemberRecord {
 
 line! {
     /// The configuration in force, and the entry that made it (index and term 0: the one the group was formed with).
-    ConfigBlock[1024] {
+    ConfigBlock[1152] {
         /// Group id, low half.
         group_low: u64,
         /// Group id, high half.
@@ -549,7 +547,9 @@ line! {
         /// Index of the entry of the configuration at the anchor: the same as `index` when this one is known committed.
         anchor_index: u64,
         /// 0.
-        reserved: [u64; 2],
+        reserved: [u64; 3],
+        /// Of each node, 1..=15, the last life that was taken out; 0: none.
+        removed: [u64; MAX_NODES],
         /// Members, in the order of their ids, then zeros.
         members: [MemberRecord; MAX_NODES],
     }
@@ -615,8 +615,8 @@ mod tests {
             max_entry: 9,
             ..Header::default()
         };
-        golden(header, &[0x6461656c676e6972, 3 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(sealed(header)[15] >> 32, 0x1b51e620, "the CRC of these very bytes");
+        golden(header, &[0x6461656c676e6972, 4 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(sealed(header)[15] >> 32, 0x7abcbb22, "the CRC of these very bytes");
     }
 
     #[test]
@@ -706,7 +706,7 @@ mod tests {
 
     #[test]
     fn golden_snapshot() {
-        let mut line = SnapshotLine {
+        let line = SnapshotLine {
             group_low: 1,
             group_high: 2,
             boot: 3,
@@ -720,11 +720,7 @@ mod tests {
             config_crc: 11,
             ..SnapshotLine::default()
         };
-        line.removed[14] = 12;
-        let mut words = [0; 25];
-        words[..10].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9 | 10 << 32, 11]);
-        words[24] = 12;
-        golden(line, &words);
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9 | 10 << 32, 11]);
     }
 
     #[test]
@@ -747,9 +743,11 @@ mod tests {
             address,
             ..MemberRecord::default()
         };
-        let mut words = [0; 7 + 16];
+        block.removed = [8; MAX_NODES];
+        let mut words = [0; 8 + 15 + 16];
         words[..5].copy_from_slice(&[1, 2, 3, 4, 5]);
-        words[15..19].copy_from_slice(&[
+        words[8..23].fill(8);
+        words[31..35].copy_from_slice(&[
             6,
             7 | 2 << 8 | 9 << 16,
             u64::from_le_bytes(*b"somewher"),

@@ -173,17 +173,29 @@ pub struct Configuration {
     members: heapless::Vec<Member, MAX_NODES>,
     /// How many of them are voters.
     voters: usize,
+    /// Of each node, 1..=15, the last life that was taken out; 0: none.
+    removed: [u64; MAX_NODES],
 }
+
+/// What comes before the members' records in the payload of an entry: how many there are, and who was taken out.
+const PAYLOAD_HEAD: usize = 8 + MAX_NODES * 8;
 
 impl Default for Configuration {
     fn default() -> Self {
-        Configuration { group: 0, index: Index(0), term: Term(0), members: heapless::Vec::new(), voters: 0 }
+        Configuration {
+            group: 0,
+            index: Index(0),
+            term: Term(0),
+            members: heapless::Vec::new(),
+            voters: 0,
+            removed: [0; MAX_NODES],
+        }
     }
 }
 
 impl Configuration {
     /// Bytes of the longest payload of a configuration entry.
-    pub const MAX_PAYLOAD: usize = 8 + MAX_NODES * size_of::<MemberRecord>();
+    pub const MAX_PAYLOAD: usize = PAYLOAD_HEAD + MAX_NODES * size_of::<MemberRecord>();
 
     /// The configuration a group is formed with.
     pub fn formed(group: u128, members: impl IntoIterator<Item = Member>) -> Configuration {
@@ -266,6 +278,16 @@ impl Configuration {
             }
             (Change::Remove { .. }, _) | (_, None) => None,
         };
+        // Who was taken out stays out: a log that is behind could not tell which came last.
+        if member.is_some_and(|member| self.has_removed(node, member.incarnation)) {
+            return Err(ChangeError::RemovedLife);
+        }
+        let goes = |former: &Member| member.is_none_or(|member| member.incarnation != former.incarnation);
+        if let Some(former) = former.filter(goes)
+            && !planted::is(Bug::RemovedForgotten)
+        {
+            next.removed[usize::from(node.0) - 1] = former.incarnation.0;
+        }
         if let Some(member) = member {
             next.add(member);
         }
@@ -292,6 +314,12 @@ impl Configuration {
         self.member(node).is_some_and(|member| member.incarnation == incarnation)
     }
 
+    /// Whether that life was a member, and was the last of that node to be taken out: it never comes back.
+    pub fn has_removed(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let last = usize::from(node.0).checked_sub(1).and_then(|at| self.removed.get(at));
+        incarnation.0 != 0 && last == Some(&incarnation.0)
+    }
+
     /// Whether the node's vote counts.
     pub fn is_voter(&self, node: NodeId) -> bool {
         self.member(node).is_some_and(|member| member.role == Role::Voter)
@@ -314,6 +342,7 @@ impl Configuration {
             group_high: (self.group >> 64) as u64,
             index: self.index.0,
             term: self.term.0,
+            removed: self.removed,
             ..ConfigBlock::default()
         };
         for (record, member) in block.members.iter_mut().zip(self.members()) {
@@ -327,35 +356,50 @@ impl Configuration {
         let group = u128::from(block.group_high) << 64 | u128::from(block.group_low);
         let used = block.members.iter().take_while(|record| record.node != 0);
         (group != 0)
-            .then(|| Configuration::from_records(group, (Index(block.index), Term(block.term)), used))
+            .then(|| {
+                Configuration::from_records(
+                    group,
+                    (Index(block.index), Term(block.term)),
+                    block.removed,
+                    used,
+                )
+            })
             .flatten()
     }
 
-    /// The payload of its entry, and how long it is: the number of members as a word, and their records.
+    /// The payload of its entry, and how long it is: the number of members as a word, the lives that were taken out, the
+    /// members' records.
     pub fn payload(&self) -> ([u8; Self::MAX_PAYLOAD], usize) {
         let mut bytes = [0; Self::MAX_PAYLOAD];
-        let (count, records) = bytes.split_at_mut(8);
-        count.copy_from_slice(&(self.members.len() as u64).to_le_bytes());
+        let (head, records) = bytes.split_at_mut(PAYLOAD_HEAD);
+        let words = [self.members.len() as u64].into_iter().chain(self.removed);
+        for (to, word) in head.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
         for (to, member) in records.chunks_exact_mut(size_of::<MemberRecord>()).zip(self.members()) {
             to.copy_from_slice(zerocopy::IntoBytes::as_bytes(&record_of(member)));
         }
-        (bytes, 8 + self.members.len() * size_of::<MemberRecord>())
+        (bytes, PAYLOAD_HEAD + self.members.len() * size_of::<MemberRecord>())
     }
 
     /// The configuration in the payload of an entry; `None` when it makes no sense.
     pub fn from_payload(group: u128, index: Index, term: Term, payload: &[u8]) -> Option<Configuration> {
-        let (count, records) = payload.split_first_chunk::<8>()?;
+        let (head, records) = payload.split_first_chunk::<PAYLOAD_HEAD>()?;
+        let (count, removed) =
+            <[[u8; 8]; 1 + MAX_NODES] as zerocopy::FromBytes>::ref_from_bytes(head).ok()?.split_first()?;
         let records: &[MemberRecord] = zerocopy::FromBytes::ref_from_bytes(records).ok()?;
+        let removed = core::array::from_fn(|at| u64::from_le_bytes(removed[at]));
         let whole = u64::from_le_bytes(*count) == records.len() as u64;
-        whole.then(|| Configuration::from_records(group, (index, term), records)).flatten()
+        whole.then(|| Configuration::from_records(group, (index, term), removed, records)).flatten()
     }
 
     fn from_records<'a>(
         group: u128,
         (index, term): (Index, Term),
+        removed: [u64; MAX_NODES],
         records: impl IntoIterator<Item = &'a MemberRecord>,
     ) -> Option<Configuration> {
-        let mut configuration = Configuration { index, term, ..Configuration::unknown(group) };
+        let mut configuration = Configuration { index, term, removed, ..Configuration::unknown(group) };
         for record in records {
             let role = match record.role {
                 1 => Role::Voter,
@@ -366,7 +410,8 @@ impl Configuration {
             let address = Address::new(record.address.get(..usize::from(record.address_len))?)?;
             let node = NodeId(record.node);
             let member = Member { node, incarnation: Incarnation(record.incarnation), role, address };
-            if !node.is_valid() || record.incarnation == 0 || !configuration.add(member) {
+            let again = configuration.has_removed(node, member.incarnation);
+            if !node.is_valid() || record.incarnation == 0 || again || !configuration.add(member) {
                 return None;
             }
         }
@@ -440,7 +485,7 @@ mod tests {
         let change = Change::Add { node: NodeId(4), address };
         let next = three().changed(&change, Some(Incarnation(9)), AT).expect("a new node");
         let (bytes, len) = next.payload();
-        assert_eq!(len, 8 + 4 * 64);
+        assert_eq!(len, 8 + 15 * 8 + 4 * 64);
         let of = |bytes: &[u8]| Configuration::from_payload(next.group, AT.0, AT.1, bytes);
         assert_eq!(of(&bytes[..len]).as_ref(), Some(&next));
         assert_eq!(
@@ -492,6 +537,32 @@ mod tests {
         assert!(all.len() > 100);
     }
 
+    /// Whatever comes between, and however it travels.
+    #[test]
+    fn a_life_that_was_removed_stays_out() {
+        let (node, life) = (NodeId(3), Incarnation(103));
+        let left = three().changed(&Change::Remove { node }, None, AT).expect("two are left");
+        let others = left.changed(&Change::Remove { node: NodeId(1) }, None, AT).expect("one is left");
+        let (bytes, len) = others.payload();
+        let walked = Configuration::from_payload(others.group, AT.0, AT.1, &bytes[..len]).expect("whole");
+        let read = Configuration::from_block(&others.block()).expect("whole");
+        for known in [left, others, walked, read] {
+            assert!(known.has_removed(node, life) && !known.has_removed(node, Incarnation(0)));
+            let add = |life| known.changed(&Change::Add { node, address: Address::NONE }, Some(life), AT);
+            assert_eq!(add(life).unwrap_err(), ChangeError::RemovedLife);
+            assert!(add(Incarnation(7)).expect("another life").names(node, Incarnation(7)));
+        }
+    }
+
+    #[test]
+    fn a_member_that_was_removed_makes_no_sense() {
+        let mut block = three().block();
+        block.removed[2] = 103;
+        assert_eq!(Configuration::from_block(&block), None);
+        block.removed[2] = 104;
+        assert!(Configuration::from_block(&block).is_some());
+    }
+
     #[test]
     fn refusals_name_their_reason() {
         let three = three();
@@ -509,6 +580,8 @@ mod tests {
         let promote = Change::Promote { node };
         assert_eq!(returning.changed(&promote, same, AT).unwrap_err(), ChangeError::LostMemory);
         assert_eq!(returning.changed(&promote, other, AT).expect("caught up").voters(), 3);
+        let again = returning.changed(&Change::Readmit { node }, same, AT);
+        assert_eq!(again.unwrap_err(), ChangeError::RemovedLife, "the life that it lost");
         let one = Configuration::formed(1, [Member::voter(node, Incarnation(1))]);
         assert_eq!(one.changed(&Change::Remove { node }, None, AT).unwrap_err(), ChangeError::LastVoter);
     }

@@ -115,6 +115,8 @@ bugs! {
     ConfigWhenCommitted = "config-when-committed",
     /// A leader changes the configuration before its first entry is committed (10).
     ChangeBeforeNoOp = "change-before-no-op",
+    /// A configuration forgets who was taken out: that life may come back (10; 14, 9).
+    RemovedForgotten = "removed-forgotten",
     /// A learner counts for a commit (10; 14, 9).
     LearnerCounted = "learner-counted",
     /// A voter that was removed counts for a commit until it is told (10; 14, 9).

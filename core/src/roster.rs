@@ -8,8 +8,7 @@ use crate::mark::{self, mark};
 use crate::mem::{Area, Memory};
 use crate::membership::Configuration;
 use crate::planted::{self, Bug};
-use crate::table::Table;
-use crate::types::{Incarnation, MAX_NODES, NodeId, Position, Term};
+use crate::types::{Position, Term};
 use crate::walker::{ConfigEntry, Walker};
 
 /// See the module.
@@ -23,8 +22,6 @@ pub(crate) struct Roster {
     walked_entry: Option<ConfigEntry>,
     /// Entries up to this term are of the group whose survivor this one was made of: their configurations say nothing.
     floor: Term,
-    /// The last life of each node that a configuration took out; for good once the anchor's does not name it.
-    removed: Table<Incarnation>,
 }
 
 impl Roster {
@@ -35,7 +32,6 @@ impl Roster {
             walked: None,
             walked_entry: None,
             floor: Term(0),
-            removed: Table::from_fn(|_| Incarnation(0)),
         }
     }
 
@@ -47,38 +43,12 @@ impl Roster {
         self.walked_entry = None;
     }
 
-    /// The log begins anew behind a snapshot, with that configuration; `removed`: the last life of each node that was taken out
-    /// before.
-    pub(crate) fn install(
-        &mut self,
-        configuration: Configuration,
-        removed: impl Iterator<Item = (NodeId, Incarnation)>,
-    ) {
-        for (node, life) in self.gone(&configuration).chain(removed) {
-            self.removed[node] = life;
-        }
+    /// The log begins anew behind a snapshot, with that configuration.
+    pub(crate) fn install(&mut self, configuration: Configuration) {
         self.anchored = configuration;
         self.anchored_entry = None;
         self.walked = None;
         self.walked_entry = None;
-    }
-
-    /// Lives of the anchored configuration that the next one does not name.
-    fn gone(&self, next: &Configuration) -> impl Iterator<Item = (NodeId, Incarnation)> + use<> {
-        let gone = self.anchored.members().filter(|member| !next.names(member.node, member.incarnation));
-        gone.map(|member| (member.node, member.incarnation))
-            .collect::<heapless::Vec<_, MAX_NODES>>()
-            .into_iter()
-    }
-
-    /// Of each node, 1..=15, the last life that was taken out; 0: none.
-    pub(crate) fn removed(&self) -> [u64; MAX_NODES] {
-        core::array::from_fn(|at| self.removed[NodeId(at as u8 + 1)].0)
-    }
-
-    /// That life of a node is being taken out.
-    pub(crate) fn remove(&mut self, node: NodeId, life: Incarnation) {
-        self.removed[node] = life;
     }
 
     /// The configuration at the anchor.
@@ -94,11 +64,6 @@ impl Roster {
         }
     }
 
-    /// Whether that life of that node was a member, and is none any more for certain: no life comes back.
-    pub(crate) fn is_removed(&self, node: NodeId, incarnation: Incarnation) -> bool {
-        self.removed[node] == incarnation && !self.anchored.names(node, incarnation)
-    }
-
     /// The walker stepped. Returns whether the configuration at the anchor changed.
     pub(crate) fn follow<M: Memory>(&mut self, walker: &Walker, log: &Area<M>, ring_len: u64) -> bool {
         let anchored = walker.anchored_config();
@@ -106,9 +71,6 @@ impl Roster {
         if moved {
             self.anchored_entry = anchored;
             if let Some(next) = anchored.and_then(|entry| self.read(&entry, log, ring_len)) {
-                for (node, life) in self.gone(&next) {
-                    self.removed[node] = life;
-                }
                 mark(mark::Member::Anchored);
                 self.anchored = next;
             }
@@ -150,7 +112,7 @@ impl Roster {
 impl Roster {
     /// What it follows is the walker's.
     pub(crate) fn canonical(&self, out: &mut impl crate::canonical::Canonical) {
-        let Roster { anchored, anchored_entry, walked, walked_entry, floor, removed } = self;
-        out.plain((anchored, anchored_entry, walked, walked_entry, floor, removed));
+        let Roster { anchored, anchored_entry, walked, walked_entry, floor } = self;
+        out.plain((anchored, anchored_entry, walked, walked_entry, floor));
     }
 }

@@ -35,6 +35,12 @@ fn go_on(group: &mut Group, leader: usize, bytes: u64) {
     });
 }
 
+/// As much is proposed as there is room for.
+fn go_on_as_far_as_it_goes(group: &mut Group, leader: usize) {
+    let now = Instant(group.now);
+    while group.nodes[leader].replica.propose(now, &[7; 3000]).is_ok() {}
+}
+
 fn catch_up(group: &Group, leader: usize, node: usize) -> Option<CatchUp> {
     group.nodes[leader].replica.status().followers[node + 1]?.catch_up
 }
@@ -124,6 +130,34 @@ fn the_ring_is_held_at_the_snapshot_and_let_go_in_the_end() {
     });
     assert!(full > 0);
     // What it loads by now is below the leader's base: it takes another.
+    group.do_kept(away);
+    group.nodes[away].keeps = false;
+    group.until("it is in window", |group| is_in_window(group, leader, away));
+    all_the_same(&mut group, leader);
+}
+
+#[test]
+fn who_never_gets_done_costs_the_others_less_each_time() {
+    let (mut group, leader, away, _) = one_behind();
+    group.nodes[away].keeps = true;
+    let mut rests = Vec::new();
+    for _ in 0..3 {
+        group.until("it is told", |group| {
+            go_on_as_far_as_it_goes(group, leader);
+            matches!(catch_up(group, leader, away), Some(CatchUp::Taking { .. }))
+        });
+        group.until("the ring is let go", |group| {
+            go_on_as_far_as_it_goes(group, leader);
+            catch_up(group, leader, away) == Some(CatchUp::Waiting)
+        });
+        let since = group.now;
+        group.until("another is asked", |group| {
+            go_on_as_far_as_it_goes(group, leader);
+            matches!(catch_up(group, leader, away), Some(CatchUp::Saving { .. }))
+        });
+        rests.push(group.now - since);
+    }
+    assert!(rests[1] > rests[0] * 3 / 2 && rests[2] > rests[1] * 3 / 2, "{rests:?}");
     group.do_kept(away);
     group.nodes[away].keeps = false;
     group.until("it is in window", |group| is_in_window(group, leader, away));

@@ -49,7 +49,7 @@ impl Acceptor {
         let voted = self.votes();
         self.walker.install(taken.point);
         if !planted::is(Bug::SnapshotConfigForgotten) {
-            self.roster.install(taken.configuration.clone(), taken.removed());
+            self.roster.install(taken.configuration.clone());
         }
         self.progress.config_index = self.roster.anchored().index.0;
         self.be_silent_if_new(on.now, voted);

@@ -1,7 +1,7 @@
 //! What a leader does for followers that need a snapshot (protocol.md 11): it finds a source, holds its ring, and tells them.
 //!
 //! One attempt at a time, for all who need one. Whatever goes wrong in it, the next source is asked, the leader itself last; the
-//! ring is held for `catchup_limit` at the most, and then let go for as long.
+//! ring is held for `catchup_limit` at the most, and then let go for as long, or longer when that came to nothing before.
 
 #[cfg(feature = "model")]
 use crate::canonical::Canonical;
@@ -22,6 +22,8 @@ use crate::types::{Boot, Instant, NodeId, Position};
 const UNKNOWN: Position = Position(u64::MAX);
 /// A pause after a failed attempt doubles up to so many times the first.
 const MAX_DOUBLINGS: u32 = 16;
+/// So does the time for which the ring is let go: who can never catch up costs the others a ninth of their time at the most.
+const MAX_RING_DOUBLINGS: u32 = 3;
 
 /// How far an attempt is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +50,8 @@ pub(crate) struct Catchup {
     tried: Audience,
     /// Attempts that failed in a row.
     failures: u32,
+    /// How often in a row the ring was held in vain.
+    overruns: u32,
     /// What the own node says to the same request.
     own: Option<Answer>,
 }
@@ -61,6 +65,7 @@ impl Default for Catchup {
             above: Position(0),
             tried: Audience::default(),
             failures: 0,
+            overruns: 0,
             own: None,
         }
     }
@@ -375,6 +380,7 @@ impl Proposer {
                     peer.ask_nothing();
                     peer.turn(FollowerState::Asking);
                     self.lead.catchup.failures = 0;
+                    self.lead.catchup.overruns = 0;
                     self.lead.catchup.tried = Audience::default();
                 }
                 verdict::LOST => {
@@ -433,7 +439,9 @@ impl Proposer {
             self.lead.catchup.tried.add(source);
         }
         self.end_attempt();
-        self.rest(on, self.timing.catchup_limit_ns);
+        let overruns = self.lead.catchup.overruns;
+        self.rest(on, self.timing.catchup_limit_ns << overruns);
+        self.lead.catchup.overruns = (overruns + 1).min(MAX_RING_DOUBLINGS);
     }
 
     fn rest<M: Memory>(&mut self, on: &Work<M>, pause: u64) {
@@ -457,8 +465,8 @@ impl Proposer {
 #[cfg(feature = "model")]
 impl Catchup {
     pub(crate) fn canonical(&self, out: &mut impl Canonical) {
-        let Catchup { stage, since, hold, above, tried, failures, own } = self;
-        out.plain((hold, above, tried, failures, own));
+        let Catchup { stage, since, hold, above, tried, failures, overruns, own } = self;
+        out.plain((hold, above, tried, failures, overruns, own));
         out.moment(*since);
         match *stage {
             Stage::Resting { until, asked } => {

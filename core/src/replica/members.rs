@@ -99,11 +99,6 @@ impl<M: Memory> Replica<M> {
             true => Some(self.me.incarnation),
             false => self.links[node].is_up().then(|| self.links[node].peer().incarnation),
         };
-        // Who was taken out stays out: a log that is behind could not tell which came last.
-        let again = |life| self.acceptor.roster().is_removed(node, life);
-        if matches!(change, Change::Add { .. }) && connected.is_some_and(again) {
-            return Err(ChangeError::RemovedLife);
-        }
         let at = (lead.end.index, term);
         let mut next = self.configuration.changed(change, connected, at)?;
         if matches!(change, Change::Promote { .. }) {
@@ -125,10 +120,6 @@ impl<M: Memory> Replica<M> {
         let staged = self.proposer.stage(&work!(self), Kind::CONFIG, &payload[..len]);
         let Ok(end) = staged else { return Err(ChangeError::Full) };
         next.index = end.index;
-        let former = self.configuration.member(node).map(|member| member.incarnation);
-        if let Some(former) = former.filter(|former| !next.names(node, *former)) {
-            self.acceptor.handle_removing(node, former);
-        }
         if !planted::is(Bug::ConfigWhenCommitted) {
             self.put_configuration(next);
         }
@@ -190,7 +181,9 @@ impl<M: Memory> Replica<M> {
         if self.configuration.names(node, peer.incarnation) {
             return true;
         }
-        if !self.configuration.is_formed() || self.acceptor.roster().is_removed(node, peer.incarnation) {
+        if !self.configuration.is_formed()
+            || self.acceptor.roster().anchored().has_removed(node, peer.incarnation)
+        {
             return false;
         }
         let same = peer.group == self.configuration.group;
@@ -230,10 +223,10 @@ impl<M: Memory> Replica<M> {
     /// Whether the own log has taken this node out.
     fn judge_removal(&mut self) {
         let (me, life) = (self.me.node, self.me.incarnation);
-        let roster = self.acceptor.roster();
-        if self.removed.is_none() && roster.is_removed(me, life) {
+        let anchored = self.acceptor.roster().anchored();
+        if self.removed.is_none() && anchored.has_removed(me, life) {
             mark(mark::Member::FoundRemoved);
-            let index = roster.anchored().index;
+            let index = anchored.index;
             self.take_out(index);
         }
     }
@@ -346,6 +339,7 @@ impl<M: Memory> Replica<M> {
         self.may_recover()?;
         // Snapshots of the former group are none of this one's.
         self.target.forget();
+        self.source.handle_wish(None);
         self.source.discard(&self.areas.snapshot);
         let term = self.acceptor.promise().term();
         let index = self.acceptor.walker().cursor().index;

@@ -12,7 +12,7 @@ use crate::options::Identity;
 use crate::request::Answer;
 use crate::roster::Roster;
 use crate::snapshot::{Saved, reaches};
-use crate::types::{Boot, LogPoint, MAX_NODES, NodeId, Position, Promise};
+use crate::types::{Boot, LogPoint, NodeId, Position, Promise};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
@@ -21,7 +21,6 @@ enum State {
     Saving {
         point: LogPoint,
         config_crc: u32,
-        removed: [u64; MAX_NODES],
         group: u128,
     },
     Saved {
@@ -123,12 +122,7 @@ impl Source {
         self.version = self.version.wrapping_add(1);
         configuration.block().write(on.area, snapshot::CONFIG, self.version);
         let config_crc = ConfigBlock::read(on.area, snapshot::CONFIG).map_or(0, |block| block.crc);
-        self.state = State::Saving {
-            point: *on.applied,
-            config_crc,
-            removed: on.roster.removed(),
-            group: configuration.group,
-        };
+        self.state = State::Saving { point: *on.applied, config_crc, group: configuration.group };
         Event::SaveSnapshot { number: self.number }
     }
 
@@ -171,7 +165,7 @@ impl Source {
     }
 
     fn publish<M: Memory>(&mut self, me: Identity, area: &Area<M>, saved: Saved) {
-        let State::Saving { point, config_crc, removed, group } = self.state else { return };
+        let State::Saving { point, config_crc, group } = self.state else { return };
         // Whoever sees the header sees the bytes.
         full();
         SnapshotLine {
@@ -186,7 +180,6 @@ impl Source {
             chain: point.chain.0,
             bytes_crc: saved.crc,
             config_crc,
-            removed,
             ..SnapshotLine::default()
         }
         .write(area, snapshot::HEADER, self.version);

@@ -19,9 +19,7 @@ use crate::request::{About, Answer};
 use crate::snapshot::{Taking, reaches};
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{
-    Boot, Chain, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term,
-};
+use crate::types::{Boot, Chain, Index, Instant, LogPoint, NodeId, Position, Promise, Term};
 use crate::verb::{Class, Completion, NUMBER_MASK, RequestId, Status, Verb};
 
 /// A position above this is none that a log ever gets to.
@@ -63,7 +61,6 @@ pub(crate) struct Order {
 pub(crate) struct Taken {
     pub(crate) point: LogPoint,
     pub(crate) configuration: Configuration,
-    pub(crate) removed: [u64; MAX_NODES],
 }
 
 /// See the module.
@@ -365,7 +362,7 @@ impl Target {
         let (Some(configuration), Some(order)) = (configuration, self.order) else {
             return self.end(Mark::HeaderGone, verdict::LOST);
         };
-        self.taken = Some(Taken { point: order.about.point, configuration, removed: header.removed });
+        self.taken = Some(Taken { point: order.about.point, configuration });
         self.stage = Stage::Bytes { at: 0, crc: 0 };
         self.turn_when_whole(0, 0);
     }
@@ -446,14 +443,6 @@ fn crc_of<M: Memory>(area: &Area<M>, mut offset: u64, mut len: u64, mut crc: u32
         len -= bytes as u64;
     }
     crc
-}
-
-impl Taken {
-    /// Of each node the last life that a configuration took out.
-    pub(crate) fn removed(&self) -> impl Iterator<Item = (NodeId, Incarnation)> {
-        let nodes = (1..=MAX_NODES as u8).map(NodeId);
-        nodes.zip(self.removed).filter(|(_, life)| *life != 0).map(|(node, life)| (node, Incarnation(life)))
-    }
 }
 
 #[cfg(feature = "model")]

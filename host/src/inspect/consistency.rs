@@ -107,6 +107,8 @@ pub(super) fn judge_config(config: &ConfigBlock, group: u128) -> Result<(), Line
         is("address", len as u64, rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0)))?;
         is("incarnation", member.incarnation, member.incarnation != 0)?;
         is("reserved", u64::from(member.reserved[0]), member.reserved == [0; 5])?;
+        let removed = config.removed[usize::from(node) - 1];
+        is("removed", removed, removed != member.incarnation)?;
         last = node;
     }
     let stray = config.members[count..].iter().find(|member| **member != MemberRecord::default());
@@ -196,7 +198,7 @@ mod tests {
         let unformed = |all: &mut All| (all.header.group_low, all.header.group_high) = (0, 0);
         assert_eq!(judged(unformed), Ok(()));
         type Case = (&'static str, fn(&mut All));
-        let cases: [Case; 27] = [
+        let cases: [Case; 28] = [
             ("header line (flags", |all| all.header.flags = 1),
             ("header line (max_entry", |all| all.header.max_entry = 0),
             ("header line (max_entry", |all| all.header.max_entry += 64),
@@ -218,6 +220,9 @@ mod tests {
             ("configuration block (address", |all| all.config.members[1].address_len = 49),
             ("configuration block (reserved", |all| all.config.members[1].reserved[1] = 1),
             ("configuration block (reserved", |all| all.config.reserved[0] = 1),
+            ("configuration block (removed", |all| {
+                all.config.removed[0] = all.config.members[0].incarnation;
+            }),
             ("configuration block (address", |all| all.config.members[1].address[5] = 1),
             ("beat line (leader", |all| all.beat.leader = 16),
             ("beat line (flags", |all| all.beat.flags = 2),

@@ -87,6 +87,9 @@ fn configuration(u: &mut Unstructured<'_>) -> Result<()> {
         term: word(u)?,
         ..ConfigBlock::default()
     };
+    for removed in &mut block.removed {
+        *removed = word(u)?;
+    }
     let mut node = 0_u8;
     for record in block.members.iter_mut().take(roll(u, MAX_NODES as u64 + 1)? as usize) {
         node = match roll(u, 8)? {

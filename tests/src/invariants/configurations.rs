@@ -24,6 +24,8 @@ pub struct Configurations {
     newer: Vec<Arc<Configuration>>,
     /// Lives that were members of any.
     named: BTreeSet<(NodeId, Incarnation)>,
+    /// Lives that a committed one took out.
+    removed: BTreeSet<(NodeId, Incarnation)>,
 }
 
 impl Configurations {
@@ -74,6 +76,17 @@ impl Configurations {
                 ),
             ));
         }
+        let (before, after) = (lives(&self.committed), lives(&next));
+        if let Some((node, life)) = self.removed.intersection(&after).next() {
+            return Err(Violation::new(
+                9,
+                format!(
+                    "entry {} of term {} takes {life:?} of node {node} back, which was removed",
+                    entry.index, entry.term
+                ),
+            ));
+        }
+        self.removed.extend(before.difference(&after));
         self.newer.retain(|newer| newer.index > next.index);
         self.all.push(next.index);
         self.committed = Arc::new(next);
@@ -129,6 +142,11 @@ impl Configurations {
             ),
         ))
     }
+}
+
+/// The lives that are members.
+fn lives(configuration: &Configuration) -> BTreeSet<(NodeId, Incarnation)> {
+    configuration.members().map(|member| (member.node, member.incarnation)).collect()
 }
 
 /// The lives that vote.
