@@ -26,7 +26,7 @@ use crate::fabric::Fabric;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Measurement {
-    /// From `propose` to committed, in the leader's agent, in nanoseconds.
+    /// From `propose` to committed, in the leader's agent, in nanoseconds; with the wait for room, where there was none.
     pub commit_ns: Histogram<u64>,
     /// The same bytes written to the same followers by bare fabric writes, until a majority has them with the leader's own
     /// copy, in nanoseconds: a sample after every commit.
@@ -98,6 +98,10 @@ pub(crate) struct Measuring {
     payload: Box<[u8]>,
     /// The proposal on its way, and when it was made.
     outstanding: Option<Outstanding>,
+    /// When the next proposal was first refused, for there was no room.
+    refused_at: Option<Instant>,
+    /// How long proposals have waited for room since the last sample of a commit.
+    waited_ns: u64,
     sampled_at: Instant,
     result: Measurement,
     reply: Reply,
@@ -114,7 +118,8 @@ impl Measuring {
             let now = clock::now();
             self.outstanding = None;
             if outstanding.phase == Phase::Commit {
-                self.result.commit_ns.saturating_record(now.since(outstanding.since));
+                let waited_ns = std::mem::take(&mut self.waited_ns);
+                self.result.commit_ns.saturating_record(waited_ns + now.since(outstanding.since));
                 self.sampled(now);
             }
         }
@@ -184,6 +189,8 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             left: 2 * samples,
             payload: vec![0; size].into_boxed_slice(),
             outstanding: None,
+            refused_at: None,
+            waited_ns: 0,
             sampled_at: clock::now(),
             result: Measurement { commit_ns: histogram(), floor_ns: histogram() },
             reply,
@@ -245,6 +252,9 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         }
         match self.replica.propose(since, &measuring.payload) {
             Ok(ticket) => {
+                if let Some(refused_at) = measuring.refused_at.take() {
+                    measuring.waited_ns += since.since(refused_at);
+                }
                 measuring.outstanding = Some(Outstanding {
                     term: ticket.term,
                     index: ticket.index,
@@ -255,7 +265,10 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             }
             Err(ProposeError::NotLeader { .. }) => Err(MeasureError::NotLeader),
             // No room until followers were seen to have applied: the next round may find some.
-            Err(_) => Ok(()),
+            Err(_) => {
+                measuring.refused_at.get_or_insert(since);
+                Ok(())
+            }
         }
     }
 

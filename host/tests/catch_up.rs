@@ -5,7 +5,9 @@ mod catch_up_common;
 use std::time::Duration;
 
 use catch_up_common::{Group, PATIENCE, Settings, until};
-use ringleader::{CatchUp, Confirm, FollowerState, Role, StateMachine as _};
+use ringleader::bench::{self, CatchUpPlan, CommitPlan};
+use ringleader::demo::Carrier;
+use ringleader::{CatchUp, Confirm, FollowerState, Idle, Profile, Role, StateMachine as _};
 
 #[test]
 fn a_node_that_came_back_empty_takes_another_ones_state() {
@@ -47,6 +49,36 @@ fn a_node_that_stood_still_for_longer_than_the_ring_holds_comes_back() {
     assert!(group.loads(late) >= 1);
     let status = group.node(leader).status();
     assert_eq!((status.role, status.term), (Role::Leader, term), "nobody else was needed");
+}
+
+/// How long commits take meanwhile is for the long form to judge (`ringleader bench catch-up --limit`): here, that there are any.
+#[test]
+fn commits_are_measured_while_a_follower_comes_back() {
+    let group = CommitPlan {
+        carrier: Carrier::SharedMemory,
+        nodes: 3,
+        samples: 200,
+        size: 512,
+        ring_len: 512 << 10,
+        profile: Profile::Local,
+        idle: Idle::Adaptive,
+    };
+    let measured =
+        bench::catch_up(&CatchUpPlan { group, state_len: 2 << 20 }).expect("nothing is in the way");
+    assert_eq!(measured.loads, 1);
+    // All that the ring holds was committed without the one that stood still; its return was not waited for.
+    assert!(measured.stopped.commit_ns.len() >= 800);
+    let phases = [&measured.before, &measured.stopped, &measured.catching, &measured.after];
+    for phase in phases {
+        let (commit, floor) = (&phase.commit_ns, &phase.floor_ns);
+        assert!(commit.len() >= 100 && floor.len() >= 100);
+        println!(
+            "commit p50 {} ns, longest {} ns; floor p50 {} ns",
+            commit.value_at_quantile(0.5),
+            commit.max(),
+            floor.value_at_quantile(0.5)
+        );
+    }
 }
 
 #[test]

@@ -7,9 +7,9 @@ use clap::{Subcommand, ValueEnum};
 use hdrhistogram::Histogram;
 
 use super::wrong;
-use crate::bench::{self, CommitPlan};
+use crate::bench::{self, CatchUpPlan, CommitPlan};
 use crate::demo::{Carrier, plan::parse_len};
-use crate::{Idle, Profile};
+use crate::{Idle, Measurement, Profile};
 
 /// Measure what this machine does, each figure beside its floor
 #[derive(clap::Args, Debug)]
@@ -24,6 +24,8 @@ enum What {
     Commit(Commit),
     /// Quorum reads of a group in this process, beside the same READs posted bare, and beside its commits
     Read(Commit),
+    /// Commits while a follower that stood still for longer than its ring holds comes back
+    CatchUp(CatchUp),
     /// A turn of a group that has nothing to do, of one and of several on an agent thread
     Turn(Turn),
     /// The ways to take write permission away: how long each takes, and whether anything lands afterwards
@@ -76,6 +78,18 @@ struct Commit {
 }
 
 #[derive(clap::Args, Debug)]
+struct CatchUp {
+    #[command(flatten)]
+    commit: Commit,
+    /// Bytes of the application's state, which the follower takes
+    #[arg(long, value_name = "BYTES", default_value = "16M")]
+    state: String,
+    /// Fail when the follower's return makes the median of a commit, over that of its floor, so many times what it was before
+    #[arg(long, value_name = "TIMES")]
+    limit: Option<f64>,
+}
+
+#[derive(clap::Args, Debug)]
 struct Turn {
     /// How many groups on each of three agent threads, beside one alone
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u8).range(2..=64))]
@@ -109,6 +123,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let done = match &args.what {
         What::Commit(args) => commit(args),
         What::Read(args) => read(args),
+        What::CatchUp(args) => catch_up(args),
         What::Turn(args) => turn(args),
         #[cfg(feature = "verbs")]
         What::Fence(args) => fence(args),
@@ -180,6 +195,66 @@ fn commit(args: &Commit) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+fn catch_up(args: &CatchUp) -> Result<(), String> {
+    let state_len = parse_len(&args.state).map_err(|error| format!("--state: {error}"))?;
+    let plan = CatchUpPlan { group: plan(&args.commit)?, state_len };
+    let measured = bench::catch_up(&plan).map_err(|error| error.to_string())?;
+    let phases = [
+        ("before", &measured.before),
+        ("stopped", &measured.stopped),
+        ("catching up", &measured.catching),
+        ("after", &measured.after),
+    ];
+    let ratio = |of: &Measurement| {
+        let (commit, floor) = (of.commit_ns.value_at_quantile(0.5), of.floor_ns.value_at_quantile(0.5));
+        commit as f64 / floor.max(1) as f64
+    };
+    let times = ratio(&measured.catching) / ratio(&measured.before);
+    let took_ms = measured.took.as_secs_f64() * 1000.0;
+    if args.commit.json {
+        let phases: serde_json::Map<String, serde_json::Value> = phases
+            .iter()
+            .map(|(name, of)| {
+                let (commit, floor) = (summary(&of.commit_ns), summary(&of.floor_ns));
+                let all = serde_json::json!({ "commit_ns": commit, "floor_ns": floor, "ratio": ratio(of) });
+                (name.replace(' ', "_"), all)
+            })
+            .collect();
+        println!(
+            "{}",
+            serde_json::json!({
+                "phases": phases, "took_ms": took_ms, "state_len": state_len, "loads": measured.loads, "times": times
+            })
+        );
+    } else {
+        for (name, of) in phases {
+            println!(
+                "{name:<12} commit {}, longest {:.1} us",
+                quantiles(&of.commit_ns),
+                of.commit_ns.max() as f64 / 1e3
+            );
+            println!(
+                "{:<12} floor  {}; {:.3} times ({} samples)",
+                "",
+                quantiles(&of.floor_ns),
+                ratio(of),
+                of.commit_ns.len()
+            );
+        }
+        println!(
+            "the follower took {state_len} bytes {} times and was back in {took_ms:.1} ms",
+            measured.loads
+        );
+        println!("meanwhile a commit took {times:.3} times what it took before, each over its floor");
+    }
+    match args.limit {
+        Some(limit) if times > limit => {
+            Err(format!("a commit took {times:.3} times what it took before; the limit is {limit}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn turn(args: &Turn) -> Result<(), String> {
@@ -260,7 +335,10 @@ fn summary(all: &Histogram<u64>) -> serde_json::Value {
 }
 
 fn quantiles(all: &Histogram<u64>) -> String {
-    let us = |ns: u64| ns as f64 / 1000.0;
+    let us = |ns: u64| match ns {
+        0..10_000 => format!("{:.2}", ns as f64 / 1000.0),
+        _ => format!("{:.1}", ns as f64 / 1000.0),
+    };
     let (p50, p99) = (all.value_at_quantile(0.5), all.value_at_quantile(0.99));
-    format!("p50 {:.1} us, p99 {:.1} us", us(p50), us(p99))
+    format!("p50 {} us, p99 {} us", us(p50), us(p99))
 }
