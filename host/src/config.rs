@@ -3,6 +3,7 @@
 //!
 //! What it means is in `docs/operating.md`. Nothing here touches the network or a device.
 
+mod kv;
 mod raw;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use toml::Spanned;
 use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
 use crate::{Confirm, Idle, LeaseReads, Options, Quorum, Readmit};
+pub use kv::Kv;
 use raw::{FabricKind, Members, Raw, RawVerbs};
 
 /// More than any configuration has.
@@ -66,6 +68,8 @@ pub struct Config {
     pub notify: Notify,
     /// The socket by which `ringleader form` and `ringleader status` reach the node.
     pub control: PathBuf,
+    /// How clients of `ringleader kv` find the nodes.
+    pub kv: Kv,
 }
 
 /// What carries the verbs, with what belongs to it alone.
@@ -260,6 +264,7 @@ impl Source<'_> {
             Fabric::Shm { .. } => Profile::Local,
             Fabric::Verbs(_) => Profile::Hardware,
         };
+        let kv = self.kv(&raw, node, &members)?;
         Ok(Config {
             path: self.path.to_owned(),
             group,
@@ -278,6 +283,7 @@ impl Source<'_> {
             notify: raw.notify.map(Spanned::into_inner).unwrap_or_default(),
             fabric,
             control,
+            kv,
         })
     }
 

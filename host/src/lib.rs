@@ -140,6 +140,7 @@ pub mod fabric;
 mod handle;
 mod idle;
 pub mod inspect;
+pub mod kv;
 mod lane;
 mod lanes;
 mod len;

@@ -166,7 +166,16 @@ impl Node {
 
     /// A new way to read.
     pub fn reader(&self) -> Reader {
-        let (reader, agent) = Reader::new(Arc::clone(&self.shared));
+        self.new_reader(None)
+    }
+
+    /// The same; `ring` is called, by the agent's thread, whenever a read has ended: it may not wait for anything.
+    pub(crate) fn reader_that_rings(&self, ring: impl Fn() + Send + 'static) -> Reader {
+        self.new_reader(Some(Box::new(ring)))
+    }
+
+    fn new_reader(&self, ring: Option<Box<dyn Fn() + Send>>) -> Reader {
+        let (reader, agent) = Reader::new(Arc::clone(&self.shared), ring);
         // As above.
         let _ = self.commands.send(Command::Reader(agent));
         reader

@@ -3,6 +3,7 @@
 //! A read asks when the application's own state may be looked at, so that it misses nothing acknowledged to anybody before
 //! (docs/protocol.md, section 9). The state itself is the application's, and so is the way there.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,10 +53,17 @@ pub(crate) struct Reply {
 }
 
 /// The agent's end.
-#[derive(Debug)]
 pub(crate) struct AgentEnd {
     pub(crate) asks: Consumer<Read>,
     pub(crate) replies: Producer<Reply>,
+    /// Called when there are replies, by the agent's thread: it may not wait for anything.
+    pub(crate) ring: Option<Box<dyn Fn() + Send>>,
+}
+
+impl fmt::Debug for AgentEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentEnd").field("asks", &self.asks).field("replies", &self.replies).finish()
+    }
 }
 
 /// A way to read, for one thread at a time; further ones come from [`crate::Node::reader`].
@@ -71,11 +79,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(shared: Arc<Shared>) -> (Reader, AgentEnd) {
+    pub(crate) fn new(shared: Arc<Shared>, ring: Option<Box<dyn Fn() + Send>>) -> (Reader, AgentEnd) {
         let (asks_in, asks_out) = RingBuffer::new(WINDOW);
         let (replies_in, replies_out) = RingBuffer::new(WINDOW);
         let reader = Reader { asks: asks_in, replies: replies_out, shared, asked: 0, polled: 0 };
-        (reader, AgentEnd { asks: asks_out, replies: replies_in })
+        (reader, AgentEnd { asks: asks_out, replies: replies_in, ring })
     }
 
     /// Asks for a read. How it ends comes by [`Reader::poll`].

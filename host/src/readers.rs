@@ -123,6 +123,9 @@ impl Row {
             .replies
             .push(Reply { number, outcome })
             .expect("no read is taken without room for its reply");
+        if let Some(ring) = &self.end.ring {
+            ring();
+        }
     }
 }
 
@@ -149,7 +152,7 @@ mod tests {
 
     fn reader(readers: &mut Readers) -> Reader {
         let shared = Shared { closed: AtomicBool::new(false), board: Board::new(), max_payload: 0 };
-        let (reader, end) = Reader::new(Arc::new(shared));
+        let (reader, end) = Reader::new(Arc::new(shared), None);
         readers.add(end);
         reader
     }

@@ -5,6 +5,7 @@ mod control;
 mod demo;
 mod doctor;
 mod key;
+mod kv;
 mod log;
 mod member;
 mod node;
@@ -49,6 +50,7 @@ enum Command {
     Node(node::Args),
     Log(log::Args),
     Run(run::Args),
+    Kv(kv::Args),
     Form(control::FormArgs),
     Status(control::StatusArgs),
     Member(member::MemberArgs),
@@ -82,7 +84,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     // Who runs a node for good wants to hear what is wrong with it and its peers.
     let unasked = match cli.command {
-        Command::Run(_) => "warn,ringleader::exchange=info",
+        Command::Run(_) | Command::Kv(_) => "warn,ringleader::exchange=info",
         _ => "error",
     };
     if let Err(error) = start_logging(unasked) {
@@ -93,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Node(args) => node::main(&args),
         Command::Log(args) => log::main(&args),
         Command::Run(args) => run::main(&args),
+        Command::Kv(args) => kv::main(&args),
         Command::Form(args) => control::form(&args),
         Command::Status(args) => control::status(&args),
         Command::Member(args) => member::member(&args),

@@ -1,5 +1,6 @@
 //! The configuration as it stands in the file: keys and types, no more. Each knows where it stands, to be complained of.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -33,6 +34,7 @@ pub(super) struct Raw {
     pub(super) control: Option<Spanned<PathBuf>>,
     pub(super) shm: Option<Spanned<RawShm>>,
     pub(super) verbs: Option<Spanned<RawVerbs>>,
+    pub(super) kv: Option<Spanned<RawKv>>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +51,15 @@ pub(super) struct RawVerbs {
     pub(super) device: Option<Spanned<String>>,
     pub(super) port: Option<Spanned<u8>>,
     pub(super) gid_index: Option<u8>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawKv {
+    pub(super) listen: Option<Spanned<String>>,
+    pub(super) addresses: Option<BTreeMap<String, Spanned<String>>>,
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) max_clients: Option<Spanned<usize>>,
 }
 
 #[derive(Deserialize, Clone, Copy)]

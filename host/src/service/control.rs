@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +21,7 @@ use tracing::{debug, warn};
 
 use super::members;
 use super::status::NodeStatus;
+use crate::exchange::GroupName;
 use crate::members::{Change, Members};
 use crate::{FormError, Node, Read as HowToRead, ReadOutcome, Status, TransferError};
 
@@ -28,6 +29,8 @@ use crate::{FormError, Node, Read as HowToRead, ReadOutcome, Status, TransferErr
 const MAX_LINE: usize = 64 << 10;
 /// How long whoever asks may take to say what.
 const ASK: Duration = Duration::from_secs(2);
+/// Questions answered at a time.
+const MAX_ASKED: usize = 8;
 /// How often a forming is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -240,7 +243,7 @@ fn bind_in(dir: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
 
 /// How many questions are being answered.
 #[derive(Debug, Default)]
-pub(super) struct Asked(Arc<()>);
+pub(crate) struct Asked(Arc<()>);
 
 impl Asked {
     /// A turn, if not as many as `max` are taken; it ends when it is dropped.
@@ -249,8 +252,29 @@ impl Asked {
     }
 }
 
+/// Takes questions in; each is answered by a thread of its own, for forming takes its time.
+pub(crate) fn answer_all<'scope>(
+    control: &Control,
+    scope: &'scope Scope<'scope, '_>,
+    node: &'scope Node,
+    name: GroupName,
+    asked: &Asked,
+    stop: &'scope AtomicBool,
+) {
+    while let Some(stream) = control.accept() {
+        let Some(turn) = asked.turn(MAX_ASKED) else { continue };
+        let answer = move || {
+            answer(&stream, node, name.as_str(), stop);
+            drop(turn);
+        };
+        if let Err(error) = thread::Builder::new().name("control".to_owned()).spawn_scoped(scope, answer) {
+            warn!(%error, "cannot answer");
+        }
+    }
+}
+
 /// Answers one question to whoever asks it.
-pub(super) fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &AtomicBool) {
+fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &AtomicBool) {
     let answered = read_line::<Question>(stream, ASK).and_then(|question| {
         let answer = match question {
             Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),

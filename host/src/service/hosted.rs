@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::thread::{self, Scope};
-
-use tracing::warn;
+use std::thread::Scope;
 
 use super::applied::Writer;
 use super::control::{self, Asked, Control};
@@ -14,9 +12,6 @@ use super::{Error, say};
 use crate::config::Config;
 use crate::exchange::GroupName;
 use crate::{Handle, Node, Outcome, Role, Status, SubmitError};
-
-/// Questions answered at a time.
-const MAX_ASKED: usize = 8;
 
 /// Whether a line is dealt with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,23 +220,12 @@ impl<'a> Hosted<'a> {
     ) where
         'a: 'scope,
     {
-        while let Some(stream) = self.control.accept() {
-            let Some(turn) = asked.turn(MAX_ASKED) else { continue };
-            let (node, name) = (self.node, self.config.group);
-            let answer = move || {
-                control::answer(&stream, node, name.as_str(), stop);
-                drop(turn);
-            };
-            if let Err(error) = thread::Builder::new().name("control".to_owned()).spawn_scoped(scope, answer)
-            {
-                warn!(%error, "cannot answer");
-            }
-        }
+        control::answer_all(self.control, scope, self.node, self.config.group, asked, stop);
     }
 }
 
 /// What a node is, in a few words.
-fn describe(config: &Config, status: &Status) -> String {
+pub(crate) fn describe(config: &Config, status: &Status) -> String {
     let node = status.node;
     if !status.formed {
         return format!(

@@ -6,7 +6,7 @@
 
 mod applied;
 pub mod control;
-mod hosted;
+pub(crate) mod hosted;
 mod lines;
 mod members;
 pub mod status;
@@ -30,8 +30,7 @@ use crate::config::{Config, Fabric};
 use crate::exchange::Key;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
-use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node};
-use applied::Keeper;
+use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node, StateMachine};
 use control::{Asked, Control};
 use hosted::{Hosted, Taken};
 use lines::Lines;
@@ -136,14 +135,14 @@ fn check_together(configs: &[Config], applied: Option<&Path>) -> Result<(), Erro
 }
 
 /// The thread of all of them.
-fn start_agent(configs: &[Config]) -> Result<AgentThread, Error> {
+pub(crate) fn start_agent(configs: &[Config]) -> Result<AgentThread, Error> {
     let (pin, idle) = configs.first().map_or_else(Default::default, |first| (first.pin, first.idle));
     let options = AgentOptions { pin, idle, groups: configs.len() };
     AgentThread::start(&options).map_err(|error| Error::Wrong(error.to_string()))
 }
 
-/// The node of a configuration.
-fn open(config: &Config, agent: &AgentThread, keeper: Keeper) -> Result<Node, Error> {
+/// The node of a configuration, with this application.
+pub(crate) fn open(config: &Config, agent: &AgentThread, machine: impl StateMachine) -> Result<Node, Error> {
     let wrong = |error: &dyn fmt::Display| Error::Wrong(error.to_string());
     let options = match &config.fabric {
         Fabric::Shm { .. } => config.shm_options().expect("it is shared memory"),
@@ -158,7 +157,7 @@ fn open(config: &Config, agent: &AgentThread, keeper: Keeper) -> Result<Node, Er
             options
         }
     };
-    Node::open_on(agent, options, keeper).map_err(|error| wrong(&error))
+    Node::open_on(agent, options, machine).map_err(|error| wrong(&error))
 }
 
 /// A file that goes again unless it is kept.
@@ -297,6 +296,6 @@ fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
 }
 
 /// For people. Whoever closed the standard error output, or does not read it, does not want to hear it.
-fn say(what: fmt::Arguments<'_>) {
+pub(crate) fn say(what: fmt::Arguments<'_>) {
     let _ = Stderr.write_all(format!("{what}\n").as_bytes());
 }
