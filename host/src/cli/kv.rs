@@ -56,7 +56,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
                 }
             }
             match Config::read(path, args.node) {
-                Ok(config) => kv::run(&config),
+                Ok(config) => kv::run(&config, args.parent.is_some()),
                 Err(error) => return wrong(error),
             }
         }

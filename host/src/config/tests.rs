@@ -235,3 +235,36 @@ fn lease_reads_are_off_unless_a_drift_is_named_that_can_be() {
         assert_eq!(said, format!("4: a drift of {wrong} parts per million: it is from 1 to 499999"));
     }
 }
+
+#[test]
+fn clients_are_served_on_loopback_unless_there_is_a_password() {
+    let by_default = parse(SHM).expect("right").kv;
+    assert_eq!(by_default.listen, "127.0.0.1:7002".parse().expect("an address"));
+    assert_eq!(by_default.addresses[&3], "127.0.0.1:7003");
+    assert_eq!(
+        (by_default.addresses.len(), by_default.password_file, by_default.max_clients),
+        (3, None, 10_000)
+    );
+    let table = "[kv.addresses]\n1 = \"10.0.0.1:7001\"\n2 = \"two.example:7001\"\n3 = \"10.0.0.3:7001\"\n";
+    let with = |kv: &str| format!("{SHM}\n[kv]\n{kv}\n{table}");
+    let right = with("listen = \"0.0.0.0:7001\"\npassword_file = \"secret\"\nmax_clients = 5");
+    let kv = parse(&right).expect("right").kv;
+    assert_eq!((kv.listen.port(), kv.addresses[&2].as_str(), kv.max_clients), (7001, "two.example:7001", 5));
+    assert_eq!(kv.password_file.as_deref(), Some(Path::new("/etc/ringleader/secret")));
+    assert!(said(&right, "password_file = \"secret\"", "").contains("can be reached from other machines"));
+    assert!(said(&right, "listen = \"0.0.0.0:7001\"", "").contains("say where it listens"));
+    assert!(said(&right, "0.0.0.0:7001", "everywhere").contains("is no address:port"));
+    assert!(said(&right, "max_clients = 5", "max_clients = 0").contains("from 1 to 1000000"));
+    assert!(said(&right, "3 = \"10.0.0.3:7001\"", "").contains("node 3 has no address in [kv.addresses]"));
+    assert!(said(&right, "10.0.0.3:7001", "10.0.0.1:7001").contains("have the same address"));
+    assert!(said(&right, "10.0.0.3:7001", "10.0.0.3").contains("no address:port"));
+    assert!(said(&right, "3 = \"10", "4 = \"10").contains("not among the members"));
+    assert!(said(&right, "max_clients", "max_client").contains("did you mean \"max_clients\"?"));
+    // Loopback needs none.
+    for listen in ["127.0.0.1:7001", "127.1.2.3:7001", "[::1]:7001", "[::ffff:127.0.0.1]:7001"] {
+        parse(&with(&format!("listen = \"{listen}\""))).expect("right");
+    }
+    for listen in ["10.0.0.2:7001", "[::]:7001", "[fd00::2]:7001"] {
+        parse(&with(&format!("listen = \"{listen}\""))).expect_err("no password");
+    }
+}

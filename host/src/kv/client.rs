@@ -52,8 +52,9 @@ pub(super) struct Client {
     out: Vec<u8>,
     sent: usize,
     may_write: bool,
-    /// When answers were taken the last time, or there were none to take.
+    /// When answers were taken the last time, or there were some after there had been none.
     taken_at: Instant,
+    has_none: bool,
     slots: VecDeque<Slot>,
     /// Number of the first of them.
     first: u64,
@@ -65,8 +66,9 @@ pub(super) struct Client {
     pub(super) deferred: VecDeque<(u64, Vec<Vec<u8>>)>,
     /// A command waits since then for somebody to lead.
     pub(super) held_since: Option<Instant>,
-    /// It is on the list of those for whom there is something to do.
+    /// It is on the list of those for whom there is something to do; and on one of those who wait for something that is not theirs.
     pub(super) is_listed: bool,
+    pub(super) is_parked: bool,
     leaving: Leaving,
 }
 
@@ -112,6 +114,7 @@ impl Client {
             sent: 0,
             may_write: true,
             taken_at: now,
+            has_none: true,
             slots: VecDeque::new(),
             first: 0,
             writes: 0,
@@ -120,6 +123,7 @@ impl Client {
             deferred: VecDeque::new(),
             held_since: None,
             is_listed: false,
+            is_parked: false,
             leaving: Leaving::No,
         }
     }
@@ -261,6 +265,10 @@ impl Client {
     /// Sends what there is; whether any of it went.
     pub(super) fn send(&mut self) -> bool {
         let before = self.sent;
+        if self.has_none && !self.out.is_empty() {
+            self.taken_at = Instant::now();
+            self.has_none = false;
+        }
         while self.may_write && self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
                 Ok(count) => self.sent += count,
@@ -281,7 +289,8 @@ impl Client {
             self.out.drain(..self.sent);
             self.sent = 0;
         }
-        if went || self.out.is_empty() {
+        self.has_none = self.out.is_empty();
+        if went {
             self.taken_at = Instant::now();
         }
         went
@@ -289,7 +298,7 @@ impl Client {
 
     /// How long it has taken none of the answers that wait for it.
     pub(super) fn stuck(&self, now: Instant) -> Duration {
-        if self.out.is_empty() { Duration::ZERO } else { now.saturating_duration_since(self.taken_at) }
+        if self.has_none { Duration::ZERO } else { now.saturating_duration_since(self.taken_at) }
     }
 
     // Its end.

@@ -108,6 +108,14 @@ impl Clients {
         }
     }
 
+    /// What this one waited for may have come.
+    pub(super) fn unpark(&mut self, id: u64) {
+        if let Some(client) = self.get(id) {
+            client.is_parked = false;
+        }
+        self.list(id);
+    }
+
     /// The same, for one that is lent.
     pub(super) fn list_lent(&mut self, client: &mut Client) {
         if !client.is_listed {

@@ -59,8 +59,8 @@ const SLACK: usize = 64 << 10;
 /// How often it is looked who is in the group.
 const MEMBERS_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs a node until a signal comes.
-pub fn run(config: &Config) -> Result<(), Error> {
+/// Runs a node until a signal comes. Who forms the group is told how, unless it is formed by whoever started the node.
+pub fn run(config: &Config, is_of_group: bool) -> Result<(), Error> {
     let failed = |error: std::io::Error| Error::Failed(error.to_string());
     let wrong = |what: String| Error::Wrong(what);
     let signals = Signals::install().map_err(failed)?;
@@ -78,10 +78,12 @@ pub fn run(config: &Config) -> Result<(), Error> {
     let agent = start_agent(std::slice::from_ref(config))?;
     let node = open(config, &agent, Machine(Arc::clone(&shared)))?;
     let facts = facts(config, &node, password);
-    tell_where(config);
+    if !is_of_group {
+        tell_where(config);
+    }
     let ended = Server::new(&node, &facts, Arc::clone(&shared), poll, listener)
         .map_err(failed)
-        .and_then(|server| serve(server, config, &node, &signals, &control));
+        .and_then(|server| serve(server, config, is_of_group, &node, &signals, &control));
     // The agent may be waiting for a server that is no more.
     shared.close();
     let closed = node.close().map_err(|error| Error::Failed(error.to_string()));
@@ -124,6 +126,7 @@ fn tell_where(config: &Config) {
 fn serve(
     mut server: Server<'_>,
     config: &Config,
+    is_of_group: bool,
     node: &Node,
     signals: &Signals,
     control: &Control,
@@ -157,7 +160,7 @@ fn serve(
                 status.leader,
                 status.term,
             );
-            if shown != Some(now) {
+            if shown != Some(now) && (status.formed || !is_of_group) {
                 shown = Some(now);
                 say(format_args!("{}", describe(config, status)));
                 asking.again();

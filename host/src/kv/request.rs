@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_no_command_is_refused_before_room_is_made_for_it() {
         assert_eq!(said(b"*x\r\n"), Malformed::Number);
-        assert_eq!(said(b"*1\n$"), Malformed::Number);
+        assert_eq!(said(b"*1\n$3\r\n"), Malformed::Number);
         assert_eq!(said(b"*11\r\n"), Malformed::TooLarge);
         assert_eq!(said(b"*1000000000000\r\n"), Malformed::TooLarge);
         assert_eq!(said(b"*99999999999999999999999999\r\n"), Malformed::Number);

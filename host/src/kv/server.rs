@@ -4,7 +4,9 @@
 //! A turn goes round once. What clients have sent by then goes out in one entry, or is read together, so that the more there is to do
 //! the less each costs. Nobody is waited for: the thread sleeps when nothing is left to do, until a client or the agent wakes it.
 
+use std::borrow::Cow;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +18,15 @@ use tracing::{debug, info, warn};
 use super::batch;
 use super::client::{CHUNK, Client, MAX_OUT, turn_away};
 use super::clients::Clients;
+use super::cluster;
 use super::command::{self, Answer, Request, Write, parse};
 use super::execute::{self, Bounds};
 use super::facts::Facts;
 use super::machine::{Piece, Shared, entries};
 use super::reads::{Asked, Failure, Place, Reads};
 use super::reply::Reply;
-use super::request::{Limits, arguments};
+use super::request::{Cut, Limits, arguments};
+use super::store::Store;
 use super::table::{Command, Kind};
 use super::writes::{Origin, Writes};
 use crate::members::Members;
@@ -265,7 +269,7 @@ impl<'a> Server<'a> {
         true
     }
 
-    fn apply(&mut self, store: &mut super::store::Store, entry: &[u8]) {
+    fn apply(&mut self, store: &mut Store, entry: &[u8]) {
         let Some((header, mut commands)) = batch::open(entry) else {
             debug!("an entry that is not a key-value server's is passed over");
             return;
@@ -421,18 +425,18 @@ impl<'a> Server<'a> {
     /// Those whose reason to wait may be over are looked at again.
     fn list_those_who_wait(&mut self, now: Instant) {
         if !self.writes.is_full() || self.writes.propose() {
-            for id in std::mem::take(&mut self.waiting) {
-                self.clients.list(id);
+            for id in mem::take(&mut self.waiting) {
+                self.clients.unpark(id);
             }
         }
         if !self.held.is_empty() {
             let is_over = self.leads() || self.other_leader().is_some();
-            for id in std::mem::take(&mut self.held) {
+            for id in mem::take(&mut self.held) {
                 let is_due = |client: &mut Client| {
                     client.held_since.is_none_or(|since| now.saturating_duration_since(since) >= HOLD)
                 };
                 if is_over || self.clients.get(id).is_none_or(is_due) {
-                    self.clients.list(id);
+                    self.clients.unpark(id);
                 } else {
                     self.held.push(id);
                 }
@@ -519,11 +523,11 @@ impl<'a> Server<'a> {
     }
 
     /// Takes the next command of a client; false when it has to wait.
-    fn take(&mut self, client: &mut Client, cut: super::request::Cut, now: Instant) -> bool {
+    fn take(&mut self, client: &mut Client, cut: Cut, now: Instant) -> bool {
         let (input, start) = client.lend_input();
-        let (super::request::Cut::Array(len) | super::request::Cut::Line(len)) = cut;
+        let (Cut::Array(len) | Cut::Line(len)) = cut;
         let bytes = &input[start..start + len];
-        let mut ranges = std::mem::take(&mut self.ranges);
+        let mut ranges = mem::take(&mut self.ranges);
         let taken = match arguments(bytes, cut, &mut ranges) {
             Ok(()) => {
                 let args: Vec<&[u8]> = ranges.iter().map(|range| &bytes[range.clone()]).collect();
@@ -538,15 +542,18 @@ impl<'a> Server<'a> {
         self.ranges = ranges;
         let is_done = matches!(taken, Taken::Done);
         client.take_input_back(input, is_done);
+        let is_parked = client.is_parked || matches!(taken, Taken::Full | Taken::Held);
         match taken {
             Taken::Done => {
                 client.held_since = None;
                 self.counted.commands += 1;
             }
             Taken::Waits => {}
+            Taken::Full | Taken::Held if client.is_parked => {}
             Taken::Full => self.waiting.push(client.id),
             Taken::Held => self.held.push(client.id),
         }
+        client.is_parked = is_parked;
         is_done
     }
 
@@ -594,7 +601,7 @@ impl<'a> Server<'a> {
             return Taken::Done;
         }
         if !self.leads() {
-            let slot = command.keys_of(args.len()).next().map(|at| super::cluster::slot(args[at]));
+            let slot = command.keys_of(args.len()).next().map(|at| cluster::slot(args[at]));
             return match self.moved(slot) {
                 Some(reply) => {
                     client.answer(&reply);
@@ -655,7 +662,10 @@ impl<'a> Server<'a> {
         let leader = self.other_leader()?;
         self.counted.moved += 1;
         Some(match self.facts.addresses.get(&leader) {
-            Some(address) => Reply::error(format!("MOVED {} {address}", slot.unwrap_or(0))),
+            // Clients take what is in front of the last colon as it stands.
+            Some(address) => {
+                Reply::error(format!("MOVED {} {}", slot.unwrap_or(0), address.replace(['[', ']'], "")))
+            }
             None => Reply::error(format!("CLUSTERDOWN node {leader} leads, for which [kv] has no address")),
         })
     }
@@ -696,7 +706,7 @@ impl<'a> Server<'a> {
 }
 
 /// What nobody knows.
-const UNKNOWN: Reply<'static> = Reply::Error(std::borrow::Cow::Borrowed(
+const UNKNOWN: Reply<'static> = Reply::Error(Cow::Borrowed(
     "UNKNOWN the lead was lost while this was on its way: it may have been carried out, or not",
 ));
 
@@ -710,7 +720,7 @@ fn down(failure: Failure) -> Reply<'static> {
 
 impl Facts {
     /// Makes a read.
-    fn read<'s>(&self, store: &'s super::store::Store, args: &[&[u8]], now: i64) -> Reply<'s> {
+    fn read<'s>(&self, store: &'s Store, args: &[&[u8]], now: i64) -> Reply<'s> {
         match command::parse(args) {
             Ok((_, Some(Request::Read(read)))) if execute::len_of(store, &read) > self.max_reply => {
                 Reply::error(format!("ERR an answer of more than {} bytes", self.max_reply))

@@ -146,6 +146,6 @@ mod tests {
         assert_eq!(keys(b"set", 5), [1]);
         assert_eq!(keys(b"mget", 4), [1, 2, 3]);
         assert_eq!(keys(b"mset", 5), [1, 3]);
-        assert_eq!(keys(b"ping", 2), []);
+        assert!(keys(b"ping", 2).is_empty());
     }
 }
