@@ -95,7 +95,7 @@ doc:
 	$(CARGO) doc --workspace --no-deps --open
 
 # Rust must be there (https://rustup.rs); a C compiler to link with, and cmake and libclang for the RDMA devices, are installed
-# where that is possible.
+# where that is possible; so are Debian's redis-tools, the real clients of `ringleader kv`.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust from https://rustup.rs' >&2; exit 1; }
 	@command -v cc >/dev/null || \
@@ -104,3 +104,6 @@ setup:
 	@{ command -v cmake && { [ -n "$$LIBCLANG_PATH" ] || ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib*/libclang*.so*; }; } >/dev/null 2>&1 || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq cmake libclang-dev; } || \
 		{ echo 'make: cmake or libclang is missing: install cmake and libclang-dev, or build without RDMA devices (cargo build --no-default-features)' >&2; exit 1; }
+	@{ command -v redis-cli && command -v redis-benchmark; } >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-tools; } || \
+		{ echo 'make: redis-tools is missing: the tests of ringleader kv with redis-cli and redis-benchmark are passed over' >&2; [ "$${LAB_REQUIRED:-0}" = 0 ]; }

@@ -116,7 +116,7 @@ fn one_command_starts_a_group_that_redis_cli_talks_to_and_leaves_nothing_behind(
     // Whatever the load, every command is answered, and none with an error.
     for args in [&["-t", "set,get,incr,mset"][..], &["-t", "set,get", "-P", "16"], &["-t", "get", "-3"]] {
         let output = Command::new("redis-benchmark")
-            .args(["-q", "-n", "2000", "-e", "-p", &leader.to_string()])
+            .args(["-q", "-n", "2000", "-p", &leader.to_string()])
             .args(args)
             .output()
             .expect("runs");

@@ -62,7 +62,7 @@ impl Server<'_> {
 
     fn count_in(&self, wanted: u16) -> i64 {
         let store = self.shared.store();
-        store.from_hash(0).filter(|(_, key, item)| store.shows(item) && slot(key) == wanted).count() as i64
+        store.keys_from(0).filter(|(_, key, item)| store.shows(item) && slot(key) == wanted).count() as i64
     }
 
     /// The nodes of the group that have an address, the one that leads first.

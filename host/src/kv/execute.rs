@@ -81,7 +81,7 @@ fn life(store: &Store, key: &[u8], unit: Unit, absolute: bool, now: i64) -> i64 
 /// last is shown.
 fn scan<'a>(store: &'a Store, scan: &Scan<'_>) -> Reply<'a> {
     let (mut keys, mut looked, mut len, mut last, mut next) = (Vec::new(), 0, 0, None, 0);
-    for (hash, key, item) in store.from_hash(scan.cursor) {
+    for (hash, key, item) in store.keys_from(scan.cursor) {
         if last != Some(hash) && (looked >= scan.count.min(MAX_SCAN) || len >= MAX_SCAN_LEN) {
             next = hash;
             break;

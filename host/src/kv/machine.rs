@@ -158,7 +158,7 @@ impl StateMachine for Machine {
 
     fn save(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut queue = self.0.queue();
-        while !(queue.pieces.is_empty() && !queue.taken) {
+        while !queue.pieces.is_empty() || queue.taken {
             if queue.closed {
                 return Err(io::Error::other("the server has ended"));
             }

@@ -18,7 +18,7 @@ pub(super) fn save(store: &Store, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&MAGIC)?;
     out.write_all(&store.time().to_le_bytes())?;
     out.write_all(&(store.count() as u64).to_le_bytes())?;
-    for (_, key, item) in store.from_hash(0) {
+    for (_, key, item) in store.keys_from(0) {
         let mut head = [0; ITEM_LEN as usize];
         head[..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
         head[4..8].copy_from_slice(&(item.value.len() as u32).to_le_bytes());

@@ -103,7 +103,7 @@ impl Store {
     pub(super) fn pass_time(&mut self, time: i64) {
         self.time = self.time.max(time);
         for _ in 0..EXPIRE {
-            if !self.next_end().is_some_and(|end| end <= self.time) {
+            if self.next_end().is_none_or(|end| end > self.time) {
                 break;
             }
             if let Some((_, _, key)) = self.ends.pop_first() {
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// All keys, from this hash on, with their hashes, in the order of those.
-    pub(super) fn from_hash(&self, hash: u64) -> impl Iterator<Item = (u64, &[u8], &Item)> {
+    pub(super) fn keys_from(&self, hash: u64) -> impl Iterator<Item = (u64, &[u8], &Item)> {
         self.buckets.range(hash..).flat_map(|(hash, bucket)| {
             let (one, many) = match bucket {
                 Bucket::One(key, item) => (Some((&**key, item)), None),
@@ -297,7 +297,7 @@ mod tests {
         store.buckets.insert(hash(b"a"), Bucket::Many(many));
         (store.count, store.size) = (1, cost(1, 5));
         store.put(b"a", b"1".to_vec(), NEVER);
-        assert_eq!(store.from_hash(0).count(), 2);
+        assert_eq!(store.keys_from(0).count(), 2);
         store.change(b"a", |value| value.push(b'2'));
         assert_eq!(value(&store, b"a"), Some(b"12".to_vec()));
         assert!(store.remove(b"a").is_some() && store.remove(b"a").is_none());
