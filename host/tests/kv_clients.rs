@@ -124,7 +124,7 @@ fn one_command_starts_a_group_that_redis_cli_talks_to_and_leaves_nothing_behind(
         assert!(output.status.success() && text.contains("requests per second"), "{args:?}: {text}");
         assert!(!text.to_lowercase().contains("error"), "{args:?}: {text}");
     }
-    assert_eq!(cli(leader, &["GET", "key:__rand_int__"]), "xxx");
+    assert_eq!(cli(leader, &["STRLEN", "key:__rand_int__"]), "3");
     // Its configuration is one for all other commands.
     let status: Vec<&str> = told[3].split_whitespace().collect();
     let output = Command::new(env!("CARGO_BIN_EXE_ringleader")).args(&status[1..]).output().expect("runs");

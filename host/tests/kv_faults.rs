@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kv_common::{Answer, Conn, PATIENCE, Place, encoded, has_redis_tools, said, until};
+use kv_common::{Answer, Conn, PATIENCE, Place, Running, encoded, has_redis_tools, said, until};
 use redis::cluster::ClusterClientBuilder;
+use rustix::process::Signal;
 
 /// A client that follows the leader: what it sends again was refused, or never left.
 struct Follower {
@@ -242,83 +243,167 @@ fn read_back(conn: &mut Conn, keys: &BTreeMap<String, String>, whose: &str) {
     }
 }
 
+/// Clients of all kinds at work, until they are told to stop.
+struct Load {
+    told: Arc<Told>,
+    setting: Vec<thread::JoinHandle<()>>,
+    counting: thread::JoinHandle<(i64, i64)>,
+    appending: thread::JoinHandle<(Vec<u64>, BTreeSet<u64>)>,
+    library: thread::JoinHandle<Vec<String>>,
+}
+
+impl Load {
+    fn start(place: &Place) -> Load {
+        let told = Arc::new(Told::default());
+        Load {
+            setting: (0..3).map(|name| set_keys(place, &told, name)).collect(),
+            counting: count_up(place, &told),
+            appending: append_numbers(place, &told),
+            library: set_by_library(place, &told),
+            told,
+        }
+    }
+
+    /// Waits until so many more writes were acknowledged.
+    #[track_caller]
+    fn go_on(&self, more: u64, nodes: &[Running]) {
+        let before = self.told.count();
+        until(
+            || self.told.count() > before + more,
+            || nodes.iter().map(|node| format!("{}\n", node.said())).collect(),
+        );
+    }
+
+    /// What was acknowledged so far is there at this node.
+    fn check_keys(&self, place: &Place, node: u8, when: &str) {
+        let keys = self.told.keys.lock().expect("no panic").clone();
+        read_back(&mut place.connect(node), &keys, &format!("node {node} {when}"));
+    }
+
+    /// Ends all, and reads everything back from every node.
+    fn finish(self, place: &Place) {
+        self.told.stop.store(true, Ordering::Relaxed);
+        for thread in self.setting {
+            thread.join().expect("ended");
+        }
+        let (acknowledged, unknown) = self.counting.join().expect("ended");
+        let (appended, doubtful) = self.appending.join().expect("ended");
+        let by_library = self.library.join().expect("ended");
+        let mut keys = self.told.keys.lock().expect("no panic").clone();
+        assert!(!by_library.is_empty() && !appended.is_empty() && acknowledged > 0);
+        for key in by_library {
+            let number: u64 = key.rsplit(':').next().expect("a number").parse().expect("a number");
+            keys.insert(key, (number + 1).to_string());
+        }
+        for node in 1..=3 {
+            let mut conn = place.connect(node);
+            read_back(&mut conn, &keys, &format!("node {node} in the end"));
+            // Each was carried out once, if it was acknowledged; once or not at all, if nothing is known.
+            let counter: i64 = conn.say("GET counter").parse().expect("a number");
+            assert!(
+                (acknowledged..=acknowledged + unknown).contains(&counter),
+                "{counter} of {acknowledged} acknowledged and {unknown} unknown"
+            );
+            let numbers = conn.say("GET numbers");
+            let numbers: Vec<u64> =
+                numbers.split_terminator(',').map(|number| number.parse().expect("a number")).collect();
+            assert!(numbers.is_sorted_by(|one, next| one < next), "in the order of sending, and each once");
+            let there: BTreeSet<u64> = numbers.iter().copied().collect();
+            assert!(appended.iter().all(|number| there.contains(number)), "acknowledged, and not there");
+            assert!(
+                there
+                    .iter()
+                    .all(|number| appended.binary_search(number).is_ok() || doubtful.contains(number)),
+                "refused, and there"
+            );
+        }
+    }
+}
+
+/// Waits until all three count for a commit again.
+fn wait_until_all_count(place: &Place, nodes: &[Running]) {
+    let all_count = || {
+        let status = place.status(place.leader(nodes)).unwrap_or_default();
+        let counts = |follower: &serde_json::Value| follower["counts"] == true;
+        status["lost"] == 0
+            && status["voters"] == 3
+            && status["followers"].as_array().is_some_and(|all| all.len() == 2 && all.iter().all(counts))
+    };
+    until(all_count, || nodes.iter().map(Running::said).collect());
+}
+
 #[test]
 fn no_acknowledged_write_is_lost_when_the_leader_is_killed_in_mid_load() {
     let place = Place::new("ring = \"4M\"\nsnapshot = \"64M\"\nreadmit = \"auto\"", "");
     let mut nodes = place.group();
-    let told = Arc::new(Told::default());
-    let setting: Vec<_> = (0..3).map(|name| set_keys(&place, &told, name)).collect();
-    let (counting, appending) = (count_up(&place, &told), append_numbers(&place, &told));
-    let library = set_by_library(&place, &told);
-
+    let load = Load::start(&place);
     // Two leaders, one after the other: the first comes back, without its memory.
     for round in 0..2 {
-        let before = told.count();
-        until(|| told.count() > before + 3000, || format!("{round}: nothing is acknowledged"));
+        load.go_on(2000, &nodes);
         let leader = place.leader(&nodes);
         let at = usize::from(leader) - 1;
         nodes[at].kill();
         let others: Vec<u8> = (1..=3).filter(|node| *node != leader).collect();
-        let killed_at = told.count();
-        until(|| told.count() > killed_at + 3000, || "nobody takes over".to_owned());
+        load.go_on(2000, &nodes);
         if has_redis_tools() {
             // A real client, from any survivor.
             for other in &others {
                 let key = format!("cli:{round}:{other}");
                 let set = || place.redis_cli(*other, &["-c", "SET", &key, "here"]);
                 until(|| set() == "OK", set);
-                told.keys.lock().expect("no panic").insert(key, "here".to_owned());
+                load.told.keys.lock().expect("no panic").insert(key, "here".to_owned());
             }
         }
         for other in others {
-            let keys = told.keys.lock().expect("no panic").clone();
-            read_back(&mut place.connect(other), &keys, &format!("node {other} after kill {round}"));
+            load.check_keys(&place, other, "after a kill");
         }
         nodes[at] = place.start(leader);
-        // It is a voter again before the next is killed.
-        let is_back = || {
-            let leader_now = place.leader(&nodes);
-            let status = place.status(leader_now).unwrap_or_default();
-            let counts = |follower: &serde_json::Value| follower["counts"] == true;
-            status["lost"] == 0
-                && status["voters"] == 3
-                && status["followers"].as_array().is_some_and(|all| all.len() == 2 && all.iter().all(counts))
+        wait_until_all_count(&place, &nodes);
+    }
+    load.finish(&place);
+}
+
+/// A leader that sleeps has writes on its way when it wakes up: it finds out from the others' log what became of them.
+#[test]
+fn a_leader_that_slept_tells_what_became_of_its_writes() {
+    let place = Place::new("ring = \"4M\"\nsnapshot = \"64M\"\nreadmit = \"auto\"", "");
+    let mut nodes = place.group();
+    let load = Load::start(&place);
+    for _ in 0..3 {
+        load.go_on(1000, &nodes);
+        let leader = place.leader(&nodes);
+        let at = usize::from(leader) - 1;
+        nodes[at].signal(Signal::STOP);
+        let others: Vec<u8> = (1..=3).filter(|node| *node != leader).collect();
+        // Its clients wait for it. Another one does not.
+        let mut client = Follower::new(&place);
+        client.next = usize::from(others[0]) - 1;
+        client.addresses.remove(at);
+        client.addresses.insert(at, place.address(others[0]));
+        let is_taken_over = || {
+            let known = client.pipeline(&[encoded(&[b"SET", b"awake", b"1"])]).remove(0);
+            matches!(known, Known::Answered(Answer::Status(_)))
         };
-        until(is_back, || nodes.iter().map(|node| node.said()).collect());
+        until(is_taken_over, || "nobody takes over".to_owned());
+        nodes[at].signal(Signal::CONT);
+        // Shut out in the middle of a copy it was killed: it starts anew.
+        thread::sleep(Duration::from_millis(100));
+        if nodes[at].child.try_wait().expect("its status").is_some() {
+            nodes[at] = place.start(leader);
+        }
+        load.go_on(1000, &nodes);
+        wait_until_all_count(&place, &nodes);
+        for node in 1..=3 {
+            load.check_keys(&place, node, "after a sleep");
+        }
     }
-    told.stop.store(true, Ordering::Relaxed);
-    for thread in setting {
-        thread.join().expect("ended");
-    }
-    let (acknowledged, unknown) = counting.join().expect("ended");
-    let (appended, doubtful) = appending.join().expect("ended");
-    let by_library = library.join().expect("ended");
-    let mut keys = told.keys.lock().expect("no panic").clone();
-    assert!(!by_library.is_empty() && !appended.is_empty() && acknowledged > 0);
-    // Its last acknowledgement is of the last leader.
-    for key in by_library {
-        let number: u64 = key.rsplit(':').next().expect("a number").parse().expect("a number");
-        keys.insert(key, (number + 1).to_string());
-    }
-    for node in 1..=3 {
-        let mut conn = place.connect(node);
-        read_back(&mut conn, &keys, &format!("node {node} in the end"));
-        // Each was carried out once, if it was acknowledged; once or not at all, if nothing is known.
-        let counter: i64 = conn.say("GET counter").parse().expect("a number");
-        assert!(
-            (acknowledged..=acknowledged + unknown).contains(&counter),
-            "{counter} of {acknowledged} acknowledged and {unknown} unknown"
-        );
-        let numbers = conn.say("GET numbers");
-        let numbers: Vec<u64> =
-            numbers.split_terminator(',').map(|number| number.parse().expect("a number")).collect();
-        assert!(numbers.is_sorted_by(|one, next| one < next), "in the order of sending, and each once");
-        let there: BTreeSet<u64> = numbers.iter().copied().collect();
-        assert!(appended.iter().all(|number| there.contains(number)), "acknowledged, and not there");
-        assert!(
-            there.iter().all(|number| appended.binary_search(number).is_ok() || doubtful.contains(number))
-        );
-    }
+    // And once politely.
+    let leader = place.leader(&nodes);
+    let to = (leader % 3 + 1).to_string();
+    let output = place.command("transfer", leader).args(["--to", &to]).output().expect("runs");
+    assert!(output.status.success(), "{}", said(&output));
+    load.go_on(1000, &nodes);
+    load.finish(&place);
 }
 
 #[test]
