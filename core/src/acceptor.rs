@@ -310,7 +310,7 @@ impl Acceptor {
         let yielding = self.beat.line().is_some_and(|beat| {
             beat.leader == self.promise.0 && beat.flags & layout::beat_flags::YIELDING != 0
         });
-        !yielding
+        (!yielding || self.beat.is_torn())
             && (self.beat.moved_within(now, self.timing.lease_ns)
                 || self.granted_at.is_some_and(|at| now.since(at) < self.timing.grant_grace_ns))
     }
