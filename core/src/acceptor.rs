@@ -170,6 +170,10 @@ impl Acceptor {
         self.writer
     }
 
+    pub(crate) fn is_fencing(&self) -> bool {
+        matches!(self.operation, Operation::Fencing { .. })
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.detector.is_quiet()
     }

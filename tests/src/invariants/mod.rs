@@ -142,7 +142,7 @@ impl Watch {
     }
 
     /// A node has looked at its memory, and nobody has written there since.
-    pub fn looked(&self, member: &Member) -> Result<(), Violation> {
+    pub fn looked(&mut self, member: &Member) -> Result<(), Violation> {
         self.configurations.stepped(member, self.ring_len)
     }
 
