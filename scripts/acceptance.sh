@@ -52,9 +52,8 @@ median() {
 printf '%-18s %7s %9s %9s %9s %9s %7s %9s %9s %7s %5s\n' mode good 'gap ms' 'fail ms' 'det ms' 'p50 us' 'ratio' 'p99 us' 'retried' 'k/s' shot
 failed=0
 for mode in $modes; do
-    want=0
     case $mode in
-    small-ring) options="--nodes 3 --ring 1M --pause follower" want=3 ;;
+    small-ring) options="--nodes 3 --ring 1M --pause follower" ;;
     *)
         options="--nodes ${mode##*-} --${mode%%-*} $(echo "$mode" | cut -d- -f2)"
         ;;
@@ -72,7 +71,7 @@ for mode in $modes; do
         for file in "$dir"/node-*.applied; do
             cmp -s "$file" "$work/input" || same=0
         done
-        if [ "$status" = "$want" ] && [ "$same" = 1 ]; then
+        if [ "$status" = 0 ] && [ "$same" = 1 ]; then
             good=$((good + 1))
         else
             failed=1

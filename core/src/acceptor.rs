@@ -170,6 +170,10 @@ impl Acceptor {
         self.writer
     }
 
+    pub(crate) fn is_fencing(&self) -> bool {
+        matches!(self.operation, Operation::Fencing { .. })
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.detector.is_quiet()
     }
@@ -310,7 +314,7 @@ impl Acceptor {
         let yielding = self.beat.line().is_some_and(|beat| {
             beat.leader == self.promise.0 && beat.flags & layout::beat_flags::YIELDING != 0
         });
-        !yielding
+        (!yielding || self.beat.is_torn())
             && (self.beat.moved_within(now, self.timing.lease_ns)
                 || self.granted_at.is_some_and(|at| now.since(at) < self.timing.grant_grace_ns))
     }

@@ -1,11 +1,13 @@
 //! The beat line in this node's own log area, as its acceptor sees it.
 //!
-//! A beat whose CRC fails is no beat; the last whole one stays. What a beat *means* is for acceptor, walker and detector.
+//! A beat whose CRC fails is no beat; the last whole one stays. But somebody is writing it: what stood there before may be a beat
+//! that nobody here saw, so a lease runs from such a change, too. What a beat *means* is for acceptor, walker and detector.
 
 #[cfg(feature = "model")]
 use crate::canonical::{Canonical, beat_line};
 use crate::layout::{BeatLine, Line, beat_flags, log};
 use crate::mem::{Area, Memory, acquire};
+use crate::planted::{self, Bug};
 #[cfg(feature = "model")]
 use crate::types::NodeId;
 use crate::types::{Instant, Promise};
@@ -18,6 +20,10 @@ pub(crate) type RawBeat = [u64; 8];
 pub(crate) struct BeatWatch {
     raw: RawBeat,
     whole: Option<BeatLine>,
+    /// Words seen last that are no beat.
+    torn: RawBeat,
+    /// It changed after the last whole beat.
+    is_torn: bool,
     moved_at: Option<Instant>,
     /// It moved, and the clock was not read since: the time above is from before it was seen.
     fresh: bool,
@@ -29,12 +35,17 @@ impl BeatWatch {
         self.whole.as_ref()
     }
 
-    /// Whether a whole beat was seen to move within the last `ns`.
+    /// Whether a beat was seen to move within the last `ns`, whole or not.
     ///
     /// A lease runs from the moment at which the beat was *seen*, and the time at hand was read before: until a later one is
     /// known, the beat moved just now.
     pub(crate) fn moved_within(&self, now: Instant, ns: u64) -> bool {
         self.moved_at.is_some_and(|at| self.fresh && at == now || now.since(at) < ns)
+    }
+
+    /// Whether the line has changed since the last whole beat: what that said may be no more so.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// Looks at the line now; one load while it does not change. Returns whether a new whole beat was there.
@@ -53,12 +64,16 @@ impl BeatWatch {
         if *words == self.raw {
             return false;
         }
-        let Some(beat) = BeatLine::open(words) else { return false };
-        self.raw = *words;
-        self.whole = Some(beat);
+        let beat = BeatLine::open(words);
+        match beat {
+            Some(_) => (self.raw, self.whole) = (*words, beat),
+            None if *words == self.torn || planted::is(Bug::TornBeatUnseen) => return false,
+            None => self.torn = *words,
+        }
+        self.is_torn = beat.is_none();
         self.moved_at = Some(now);
         self.fresh = true;
-        true
+        beat.is_some()
     }
 
     /// The first time that was read after the beat was seen is when it was seen, on the safe side.
@@ -89,10 +104,11 @@ pub(crate) fn is_yielding(raw: &RawBeat, promise: Promise) -> bool {
 impl BeatWatch {
     pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
         // `whole` is what `raw` says.
-        let BeatWatch { raw, whole: _, moved_at, fresh } = self;
+        let BeatWatch { raw, whole: _, torn, is_torn, moved_at, fresh } = self;
         canonical_raw(raw, me, out);
+        canonical_raw(torn, me, out);
         out.moment_if_any(*moved_at);
-        out.plain(fresh);
+        out.plain((is_torn, fresh));
     }
 }
 

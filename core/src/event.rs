@@ -92,7 +92,7 @@ pub enum Event {
         /// Index of its entry; 0 for the one the group was formed with.
         index: Index,
     },
-    /// This node is no member of its group any more: it votes and follows nobody, and asks for no votes.
+    /// This node is no member of its group any more: nobody counts it, and it asks for no votes.
     Removed {
         /// Index of the first configuration known here that does not name it.
         index: Index,

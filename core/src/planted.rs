@@ -141,6 +141,8 @@ bugs! {
     LeaseKeptInTransfer = "lease-kept-in-transfer",
     /// A leader that was to hand over and leads on counts its lease from *yielding* beats, or those before (9, lease).
     LeaseByYieldingBeats = "lease-by-yielding-beats",
+    /// Beats that a follower did not see before the next one was being written bind it to nothing (6, step 2).
+    TornBeatUnseen = "torn-beat-unseen",
     /// A node votes for itself within the lease of another leader's beat (6, step 2).
     SelfVoteSkipsLease = "self-vote-skips-lease",
     /// A leader counts its lease from the completion of its beats (9, lease).

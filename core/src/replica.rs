@@ -73,6 +73,8 @@ pub struct Status {
     pub leader: NodeId,
     /// Who may write its log area now.
     pub writer: NodeId,
+    /// A former writer is being fenced, and the log is not looked at before that is over.
+    pub fencing: bool,
     /// End of what is staged by this leader; end of what was walked otherwise.
     pub end: LogPoint,
     /// Known committed here: the leader's commit, or the anchor.
@@ -567,6 +569,7 @@ impl<M: Memory> Replica<M> {
             promise: self.acceptor.promise(),
             leader: self.leader(),
             writer: self.acceptor.writer(),
+            fencing: self.acceptor.is_fencing(),
             end: lead.map_or(*self.acceptor.walker().cursor(), |lead| lead.end),
             commit: committed.position,
             commit_index: committed.index,

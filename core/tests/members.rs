@@ -5,22 +5,14 @@ mod group;
 
 use group::{Group, MS};
 use ringleader_core::event::Event;
-use ringleader_core::membership::{Change, ChangeError};
+use ringleader_core::membership::{Address, Change, ChangeError};
+use ringleader_core::proposer::Role;
 use ringleader_core::replica::RecoverError;
 use ringleader_core::types::{Instant, NodeId};
 
-fn led() -> (Group, usize) {
-    let mut group = Group::new();
-    group.nodes[0].replica.form(Instant(group.now), 77 << 64 | 5).expect("fresh");
-    group.until("a leader", |group| group.leader().is_some());
-    let leader = group.leader().expect("just seen");
-    group.until("its first entry", |group| group.nodes[leader].replica.status().commit_index.0 > 0);
-    (group, leader)
-}
-
 #[test]
 fn a_survivor_makes_a_new_group_only_when_no_majority_is_left() {
-    let (mut group, leader) = led();
+    let (mut group, leader) = Group::led();
     group.propose(leader, 5);
     group.until("all have them", |group| group.nodes.iter().all(|node| node.applied.len() == 5));
     let other = (leader + 1) % 3;
@@ -44,9 +36,51 @@ fn a_survivor_makes_a_new_group_only_when_no_majority_is_left() {
     assert!(group.now < 60_000 * MS);
 }
 
+/// Its own entries would be of a term that says nothing in the new group: it would lead by configurations that nobody reads.
+#[test]
+fn a_candidate_makes_a_new_group_and_stands_in_a_later_term() {
+    let (mut group, leader) = Group::led();
+    group.propose(leader, 3);
+    group.turns(2000);
+    group.nodes[leader].alive = false;
+    let others = [(leader + 1) % 3, (leader + 2) % 3];
+    let mut stands = None;
+    for _ in 0..20_000 {
+        group.now += MS / 4;
+        stands = others.into_iter().find(|at| {
+            group.run(*at);
+            group.nodes[*at].replica.status().role == Role::Candidate
+        });
+        if stands.is_some() {
+            break;
+        }
+    }
+    let me = stands.expect("one of two stands");
+    let dead = others.into_iter().find(|at| *at != me).expect("two others");
+    group.nodes[dead].alive = false;
+    group.until("a new group may be made", |group| group.nodes[me].replica.may_recover().is_ok());
+    let status = group.nodes[me].replica.status();
+    assert_eq!(status.role, Role::Candidate, "still");
+    group.nodes[me].replica.force_new_group(Instant(group.now), 99 << 64).expect("nobody else is there");
+    group.until("it leads", |group| group.nodes[me].replica.status().role == Role::Leader);
+    assert!(group.nodes[me].replica.status().promise.term() > status.promise.term());
+    let node = NodeId(dead as u8 + 1);
+    group.nodes[dead] = group::node(node.0, 3, 1, Instant(group.now));
+    group.change(me, Change::Add { node, address: Address::NONE });
+    group.change(me, Change::Promote { node });
+    group.until("all know it", |group| {
+        [me, dead].iter().all(|at| group.nodes[*at].replica.committed_configuration().voters() == 2)
+    });
+    // Of two nobody leads alone.
+    group.cut(me, dead, true);
+    group.until("it gives up", |group| group.nodes[me].replica.status().role != Role::Leader);
+    group.turns(8000);
+    assert_ne!(group.nodes[me].replica.status().role, Role::Leader);
+}
+
 #[test]
 fn changes_are_refused_with_their_reasons() {
-    let (mut group, leader) = led();
+    let (mut group, leader) = Group::led();
     let now = Instant(group.now);
     let me = NodeId(leader as u8 + 1);
     let other = NodeId(((leader + 1) % 3) as u8 + 1);

@@ -59,7 +59,11 @@ fn more_and_more_groups_are_loaded() {
     let ended = well(&turn, "--ring 1M --kill none", 5, 500);
     let load = ended.json["load"].as_array().expect("a list");
     let groups: Vec<u64> = load.iter().filter_map(|step| step["groups"].as_u64()).collect();
-    assert_eq!(groups, [1, 2, 4, 5]);
+    assert_eq!(groups[..4], [1, 2, 4, 5]);
+    // And then more and more on their way in each.
+    assert!(groups.len() > 4 && groups[4..].iter().all(|groups| *groups == 5), "{load:?}");
+    let depths: Vec<u64> = load[3..].iter().filter_map(|step| step["depth"].as_u64()).collect();
+    assert!(depths.iter().enumerate().all(|(at, depth)| *depth == 1 << at), "{load:?}");
     assert!(load.iter().all(|step| step["commits"].as_u64() > Some(0)), "{load:?}");
     assert_eq!((&ended.json["struck"], &ended.json["failover_ns"]), (&Value::Null, &Value::Null));
 }

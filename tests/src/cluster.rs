@@ -397,6 +397,10 @@ impl Cluster {
         let round = self.rounds.peek().map_or(u64::MAX, |Reverse(next)| next.0);
         if self.fabric.next_ns().is_some_and(|next| next <= round) {
             self.fabric.step();
+            if let Some(id) = self.fabric.take_beat_landed() {
+                let now_ns = self.now_ns();
+                self.watch.beat_landed(&self.members[at(id)], now_ns);
+            }
         } else if let Some(Reverse((at_ns, number, id))) = self.rounds.pop() {
             self.fabric.advance(at_ns);
             self.round(NodeId(id), number)?;

@@ -51,6 +51,8 @@ pub struct Seen {
     pub base: Position,
     /// Who may write its log area.
     pub writer: NodeId,
+    /// It waits for a fence, and does not look at its log.
+    pub fencing: bool,
     /// By node.
     pub followers: [Follower; 16],
 }
@@ -140,6 +142,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
         applied: status.applied.position,
         base: status.base,
         writer: status.writer,
+        fencing: status.fencing,
         followers,
     }
 }

@@ -137,6 +137,7 @@ impl Proposer {
         if !wanted && !met {
             // Nobody is waited for.
             self.lead.catchup.hold = None;
+            self.forget_overruns(on);
             return;
         }
         if self.lead.catchup.hold.is_some()
@@ -442,6 +443,16 @@ impl Proposer {
         let overruns = self.lead.catchup.overruns;
         self.rest(on, self.timing.catchup_limit_ns << overruns);
         self.lead.catchup.overruns = (overruns + 1).min(MAX_RING_DOUBLINGS);
+    }
+
+    /// Whoever could not catch up is there by now, or a member no more: the next one is not to wait for it. (That it merely is not
+    /// seen to run would be too little: it may come back, and begin again.)
+    fn forget_overruns<M: Memory>(&mut self, on: &Work<M>) {
+        let others = self.lead.audience.nodes().filter(|node| *node != self.me.node);
+        if self.lead.catchup.overruns > 0 && others.into_iter().all(|node| self.peers[node].is_in_window()) {
+            self.lead.catchup.overruns = 0;
+            self.rest(on, 0);
+        }
     }
 
     fn rest<M: Memory>(&mut self, on: &Work<M>, pause: u64) {

@@ -181,6 +181,10 @@ impl<M: Memory> Replica<M> {
         if self.configuration.names(node, peer.incarnation) {
             return true;
         }
+        // A leader that took itself out tells its successor to stand, which knows of that by now.
+        if kind == request_kind::CAMPAIGN && self.acceptor.promise().node() == node {
+            return true;
+        }
         if !self.configuration.is_formed()
             || self.acceptor.roster().anchored().has_removed(node, peer.incarnation)
         {
@@ -224,6 +228,10 @@ impl<M: Memory> Replica<M> {
     fn judge_removal(&mut self) {
         let (me, life) = (self.me.node, self.me.incarnation);
         let anchored = self.acceptor.roster().anchored();
+        // Of each node the last life that was removed is known; one before it may have been added again.
+        if self.removed.is_some_and(|index| anchored.index > index) && anchored.names(me, life) {
+            self.removed = None;
+        }
         if self.removed.is_none() && anchored.has_removed(me, life) {
             mark(mark::Member::FoundRemoved);
             let index = anchored.index;
@@ -258,9 +266,11 @@ impl<M: Memory> Replica<M> {
     pub(super) fn handle_inquiry(&mut self, node: NodeId, number: u32) {
         let Some(found) = self.inquiry.handle_block(node, number, &self.areas.staging) else { return };
         let (me, life) = (self.me.node, self.me.incarnation);
-        let newer = found.group == self.configuration.group && found.index > self.configuration.index;
-        let was = self.configuration.names(me, life) || self.acceptor.roster().anchored().names(me, life);
-        if newer && was && !found.names(me, life) && self.removed.is_none() {
+        let anchored = self.acceptor.roster().anchored();
+        // What an entry said that was never committed counts for nothing here.
+        let newer = found.group == self.configuration.group && found.index > anchored.index;
+        let gone = found.has_removed(me, life) || anchored.names(me, life) && !found.names(me, life);
+        if newer && gone && self.removed.is_none() {
             mark(mark::Member::ReadRemoved);
             self.take_out(found.index);
         }
@@ -337,6 +347,10 @@ impl<M: Memory> Replica<M> {
             return Err(RecoverError::Group);
         }
         self.may_recover()?;
+        // Entries of the term that it stands for would say nothing in the new group.
+        if self.proposer.role() == Role::Candidate {
+            self.proposer.end_campaign(&mut work!(self), mark::Candidate::Superseded);
+        }
         // Snapshots of the former group are none of this one's.
         self.target.forget();
         self.source.handle_wish(None);

@@ -3,15 +3,17 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use ringleader_core::event::Event;
 use ringleader_core::layout::{control, log, snapshot};
 use ringleader_core::mem::{Area, Areas, Memory};
+use ringleader_core::membership::Change;
 use ringleader_core::options::Options;
 use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
-use ringleader_core::replica::Replica;
+use ringleader_core::replica::{Replica, Ticket};
 use ringleader_core::snapshot::Writer;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Incarnation, Instant, NodeId};
@@ -44,7 +46,7 @@ pub(crate) struct Node {
     pub(crate) replica: Replica<Words>,
     pub(crate) areas: Areas<Words>,
     /// Per peer: epoch armed or granted here, and whether granted.
-    pub(crate) inbound: [(u32, bool); 4],
+    pub(crate) inbound: [(u32, bool); 6],
     pub(crate) applied: Vec<Vec<u8>>,
     pub(crate) committed: u64,
     pub(crate) alive: bool,
@@ -66,52 +68,99 @@ pub(crate) struct Node {
 pub(crate) struct Group {
     pub(crate) nodes: Vec<Node>,
     pub(crate) now: u64,
+    /// Who does not reach whom.
+    pub(crate) cuts: BTreeSet<(usize, usize)>,
+}
+
+/// A node in that life, which looks for so many founders.
+pub(crate) fn node(id: u8, founders: u8, life: u64, now: Instant) -> Node {
+    let areas = Areas {
+        control: area(control::LEN),
+        log: area(log::len(RING)),
+        staging: area(log::len(RING)),
+        snapshot: area(snapshot::len(SNAPSHOT)),
+    };
+    let mut peers = [false; 16];
+    (1..=founders).filter(|peer| *peer != id).for_each(|peer| peers[usize::from(peer)] = true);
+    let options = Options {
+        node: NodeId(id),
+        peers,
+        ring_len: RING,
+        max_entry: RING / 8,
+        snapshot_len: SNAPSHOT,
+        timing: Timing { catchup_limit_ns: 1000 * MS, ..Timing::LOCAL },
+        quorum: Quorum::Live,
+        own_copy: OwnCopy::Last,
+        confirm: Confirm::Completion,
+        lease_reads: None,
+        incarnation: Incarnation(10 + u64::from(id) + life * 100),
+        boot: Boot(20 + u64::from(id) + life * 100),
+        seed: u64::from(id),
+    };
+    let replica = Replica::new(options, areas.clone(), now).expect("good options");
+    Node {
+        replica,
+        areas,
+        inbound: [(0, false); 6],
+        applied: Vec::new(),
+        committed: 0,
+        alive: true,
+        stopped: false,
+        arm_failures: 0,
+        applies: true,
+        can_save: true,
+        keeps: false,
+        kept: None,
+        fetched: None,
+    }
 }
 
 impl Group {
     pub(crate) fn new() -> Group {
-        let nodes = (1..=3u8).map(|id| {
-            let areas = Areas {
-                control: area(control::LEN),
-                log: area(log::len(RING)),
-                staging: area(log::len(RING)),
-                snapshot: area(snapshot::len(SNAPSHOT)),
+        Group {
+            nodes: (1..=3u8).map(|id| node(id, 3, 0, Instant(0))).collect(),
+            now: 0,
+            cuts: BTreeSet::new(),
+        }
+    }
+
+    /// A group that has committed something, and who leads it.
+    pub(crate) fn led() -> (Group, usize) {
+        let mut group = Group::new();
+        group.nodes[0].replica.form(Instant(group.now), 77 << 64 | 5).expect("fresh");
+        group.until("a leader", |group| group.leader().is_some());
+        let leader = group.leader().expect("just seen");
+        group.until("its first entry", |group| group.nodes[leader].replica.status().commit_index.0 > 0);
+        (group, leader)
+    }
+
+    /// Neither reaches the other, or both do again.
+    pub(crate) fn cut(&mut self, one: usize, other: usize, cut: bool) {
+        for way in [(one, other), (other, one)] {
+            if cut {
+                self.cuts.insert(way)
+            } else {
+                self.cuts.remove(&way)
             };
-            let mut peers = [false; 16];
-            (1..=3).filter(|peer| *peer != id).for_each(|peer| peers[usize::from(peer)] = true);
-            let options = Options {
-                node: NodeId(id),
-                peers,
-                ring_len: RING,
-                max_entry: RING / 8,
-                snapshot_len: SNAPSHOT,
-                timing: Timing { catchup_limit_ns: 1000 * MS, ..Timing::LOCAL },
-                quorum: Quorum::Live,
-                own_copy: OwnCopy::Last,
-                confirm: Confirm::Completion,
-                lease_reads: None,
-                incarnation: Incarnation(10 + u64::from(id)),
-                boot: Boot(20 + u64::from(id)),
-                seed: u64::from(id),
-            };
-            let replica = Replica::new(options, areas.clone(), Instant(0)).expect("good options");
-            Node {
-                replica,
-                areas,
-                inbound: [(0, false); 4],
-                applied: Vec::new(),
-                committed: 0,
-                alive: true,
-                stopped: false,
-                arm_failures: 0,
-                applies: true,
-                can_save: true,
-                keeps: false,
-                kept: None,
-                fetched: None,
-            }
+        }
+    }
+
+    pub(crate) fn turns(&mut self, count: usize) {
+        (0..count).for_each(|_| self.turn());
+    }
+
+    /// A change that may have to wait for its time.
+    #[track_caller]
+    pub(crate) fn change(&mut self, leader: usize, change: Change) -> Ticket {
+        let mut ticket = None;
+        self.until("a change", |group| {
+            group.nodes[leader].replica.connect_to(change.node());
+            ticket = group.nodes[leader].replica.change(Instant(group.now), &change).ok();
+            ticket.is_some()
         });
-        Group { nodes: nodes.collect(), now: 0 }
+        let ticket = ticket.expect("just made");
+        self.until("it is committed", |group| group.nodes[leader].committed >= ticket.index.0);
+        ticket
     }
 
     pub(crate) fn carry_out(&mut self, me: usize, verb: Verb) -> Completion {
@@ -129,7 +178,9 @@ impl Group {
             Verb::Grant { .. } => self.nodes[me].inbound[peer + 1] = (epoch, true),
             Verb::Fence { .. } => self.nodes[me].inbound[peer + 1].1 = false,
             Verb::Open { .. } | Verb::Close { .. } => {}
-            _ if !self.nodes[peer].alive => done.status = Status::Unreachable,
+            _ if !self.nodes[peer].alive || self.cuts.contains(&(me, peer)) => {
+                done.status = Status::Unreachable
+            }
             Verb::Connect { .. } => {}
             Verb::Read { from, to, len, .. } => copy(&there.control, from, &here.staging, to, len),
             Verb::Fetch { from, to, len, .. } => copy(&there.snapshot, from, &here.snapshot, to, len),

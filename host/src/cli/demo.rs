@@ -109,7 +109,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     idle: IdleArg,
     /// Proposals measured for the commit latency, one at a time; 0 measures nothing. Several groups are not measured like that,
-    /// but loaded for a second each time, with one proposal on its way in each of 1, 2, 4, … groups
+    /// but loaded for a second each time: with one proposal on its way in each of 1, 2, 4, … groups, then with more in each of
+    /// all, until more bring nothing
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     samples: usize,
     /// Bytes of each of them

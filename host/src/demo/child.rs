@@ -165,9 +165,9 @@ impl Office {
                     }
                 }
                 Frame::Message(Order::Close) => self.closing = true,
-                Frame::Message(Order::Load { groups, from_ns, until_ns, size }) => {
+                Frame::Message(Order::Load { groups, depth, from_ns, until_ns, size }) => {
                     let count = usize::from(groups).min(self.desks.len());
-                    let report = load::run(&mut self.desks[..count], from_ns..until_ns, size);
+                    let report = load::run(&mut self.desks[..count], depth, from_ns..until_ns, size);
                     line.outbox.push(&report);
                 }
                 Frame::Message(order) => desk.obey(order, &mut line.outbox, &mut line.socket)?,

@@ -19,6 +19,10 @@ use super::wire::{Happening, Order, Report, State};
 
 /// A load is counted for so long, after it has run in for a tenth of that.
 const LOADED: Duration = Duration::from_secs(1);
+/// Proposals on their way in each group are doubled so often at the most, ...
+const MAX_DOUBLINGS: u32 = 10;
+/// ... and as long as that makes so many times as many commits.
+const GROWS: f64 = 1.1;
 /// So often it is repeated when an election came in between.
 const TRIES: usize = 5;
 /// Bytes that wait for one process: with more nothing is added.
@@ -189,39 +193,51 @@ impl Show<'_> {
         (0..self.groups.len()).all(|at| self.groups[at].leader() == Some(self.wanted(at)))
     }
 
-    /// Loads the first 1, 2, 4, … groups, and all of them.
+    /// Loads the first 1, 2, 4, … groups, and all of them; then all with more and more on their way in each, until that brings
+    /// nothing: the processors are full.
     fn load(&mut self) -> Result<(), Error> {
         if self.plan.samples == 0 {
             return Ok(());
         }
         (self.watch)(Stage::Measuring);
         let all = self.plan.groups;
-        let mut counts: Vec<u8> = (0..).map(|power| 1 << power).take_while(|count| *count < all).collect();
-        counts.push(all);
-        for count in counts {
-            let mut step =
-                Step { groups: count, commits: 0, loaded: 0, elapsed_ns: LOADED.as_nanos() as u64 };
-            for _ in 0..TRIES {
-                self.spread()?;
-                step = self.load_once(step)?;
-                if step.loaded == count {
-                    break;
-                }
-            }
-            if step.loaded != count {
-                self.fail(format!("{count} groups could not be loaded: their leaders fell"));
+        let fewer = (0..).map(|power| 1 << power).take_while(|count| *count < all);
+        let mut last = 0.0;
+        for (groups, depth) in
+            fewer.map(|count| (count, 1)).chain((0..=MAX_DOUBLINGS).map(|power| (all, 1 << power)))
+        {
+            let Some(step) = self.load_step(groups, depth)? else {
+                self.fail(format!("{groups} groups could not be loaded: their leaders fell"));
+                return Ok(());
+            };
+            self.steps.push(step);
+            if depth > 1 && step.per_s() < last * GROWS {
                 return Ok(());
             }
-            self.steps.push(step);
+            last = step.per_s();
         }
         Ok(())
+    }
+
+    /// `None` when an election came in between, again and again.
+    fn load_step(&mut self, groups: u8, depth: u64) -> Result<Option<Step>, Error> {
+        let step = Step { groups, depth, commits: 0, loaded: 0, elapsed_ns: LOADED.as_nanos() as u64 };
+        for _ in 0..TRIES {
+            self.spread()?;
+            let step = self.load_once(step)?;
+            if step.loaded == groups {
+                return Ok(Some(step));
+            }
+        }
+        Ok(None)
     }
 
     fn load_once(&mut self, step: Step) -> Result<Step, Error> {
         self.loaded.clear();
         let from_ns = now_ns() + step.elapsed_ns / 10;
         let until_ns = from_ns + step.elapsed_ns;
-        let order = Order::Load { groups: step.groups, from_ns, until_ns, size: self.plan.sample_size };
+        let Step { groups, depth, .. } = step;
+        let order = Order::Load { groups, depth, from_ns, until_ns, size: self.plan.sample_size };
         for node in 1..=self.plan.nodes {
             self.cluster.member(node).outbox.of(0).push(&order);
         }

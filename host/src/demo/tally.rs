@@ -46,11 +46,13 @@ pub struct Tally {
     pub failure: Option<String>,
 }
 
-/// So many groups under load: a client each, with one proposal on its way.
+/// So many groups under load.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Step {
     /// Groups.
     pub groups: u8,
+    /// Proposals on their way in each.
+    pub depth: u64,
     /// Commits of all of them together.
     pub commits: u64,
     /// Groups that had the same leader all the time.
@@ -103,14 +105,19 @@ impl fmt::Display for Tally {
         let Tally { nodes, groups, entries, acknowledged, .. } = self;
         writeln!(f, "{nodes} nodes with {groups} groups each, every node's on one agent thread")?;
         if let Some(first) = self.load.first() {
-            writeln!(f, "\none proposal on its way in each group:")?;
-            writeln!(f, "  {:>6}  {:>12}  {:>9}  {:>14}", "groups", "commits/s", "ratio", "us a commit")?;
+            writeln!(f, "\nproposals on their way in each group, until more of them bring nothing:")?;
+            writeln!(
+                f,
+                "  {:>6}  {:>5}  {:>12}  {:>9}  {:>14}",
+                "groups", "each", "commits/s", "ratio", "us a commit"
+            )?;
             for step in &self.load {
                 let (ratio, mean) = (
                     step.per_s() / first.per_s().max(1.0),
-                    f64::from(step.groups) * 1e6 / step.per_s().max(1.0),
+                    f64::from(step.groups) * step.depth as f64 * 1e6 / step.per_s().max(1.0),
                 );
-                writeln!(f, "  {:>6}  {:>12.0}  {ratio:>9.2}  {mean:>14.1}", step.groups, step.per_s())?;
+                let Step { groups, depth, .. } = step;
+                writeln!(f, "  {groups:>6}  {depth:>5}  {:>12.0}  {ratio:>9.2}  {mean:>14.1}", step.per_s())?;
             }
         }
         writeln!(
@@ -157,7 +164,8 @@ mod tests {
     use super::*;
 
     fn tally() -> Tally {
-        let step = |groups, commits| Step { groups, commits, loaded: groups, elapsed_ns: 500_000_000 };
+        let step =
+            |groups, commits| Step { groups, depth: 1, commits, loaded: groups, elapsed_ns: 500_000_000 };
         Tally {
             nodes: 3,
             groups: 4,
@@ -202,9 +210,10 @@ mod tests {
     #[test]
     fn the_growth_is_shown_beside_one_group() {
         let text = tally().to_string();
-        for line in
-            ["1          2000       1.00           500.0", "4          6000       3.00           666.7"]
-        {
+        for line in [
+            "1      1          2000       1.00           500.0",
+            "4      1          6000       3.00           666.7",
+        ] {
             assert!(text.contains(line), "{text}");
         }
         assert!(text.contains("8 files compared: in each group identical"), "{text}");

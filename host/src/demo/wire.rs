@@ -74,10 +74,12 @@ pub enum Order {
         /// To this node.
         to: u8,
     },
-    /// Propose to each of the first groups that this node leads, one at a time.
+    /// Propose to each of the first groups that this node leads.
     Load {
         /// So many groups.
         groups: u8,
+        /// So many proposals on their way in each.
+        depth: u64,
         /// Commits count from this moment on, `CLOCK_BOOTTIME` ...
         from_ns: u64,
         /// ... until this one.

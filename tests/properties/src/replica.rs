@@ -8,7 +8,7 @@ use ringleader_core::layout::{
 };
 use ringleader_core::mem::Area;
 use ringleader_core::replica::Status;
-use ringleader_core::types::{Epoch, Instant, NodeId};
+use ringleader_core::types::{Instant, NodeId};
 use ringleader_core::verb::{Completion, RequestId, Status as VerbStatus};
 use zerocopy::IntoBytes;
 
@@ -249,10 +249,7 @@ fn line<L: Line>(u: &mut Unstructured<'_>, group: &Group, area: &Area<Words>, of
 /// A completion of something that nobody posted, or of something still under way.
 fn completion(u: &mut Unstructured<'_>, group: &Group) -> Result<Completion> {
     let word = if roll(u, 2)? == 0 { word(u)? } else { roll(u, 4)? << 32 | roll(u, 1 << 16)? };
-    let id = RequestId::unpack(word).unwrap_or_else(|| RequestId {
-        epoch: Epoch((word >> 32) as u32),
-        ..RequestId::unpack(word & 3).expect("a connect of node 0 to 3")
-    });
+    let id = RequestId::unpack(word);
     let status = match roll(u, 5)? {
         0 => VerbStatus::Flushed,
         1 => VerbStatus::Refused,

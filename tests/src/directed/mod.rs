@@ -24,6 +24,7 @@ mod slow_arming;
 mod stands_again;
 mod takeover_election;
 mod takeover_wrap;
+mod torn_beat;
 mod two_changes;
 mod yielding_beat;
 
@@ -62,6 +63,7 @@ pub const ALL: &[Directed] = &[
     Directed { name: "follower_reads", run: follower_reads::run },
     Directed { name: "handed_over", run: handed_over::run },
     Directed { name: "lease_to_its_end", run: lease_to_its_end::run },
+    Directed { name: "torn_beat", run: torn_beat::run },
     Directed { name: "completed_early", run: completed_early::run },
     Directed { name: "catching", run: catching::run },
 ];

@@ -11,9 +11,10 @@ use crate::invariants::Violation;
 use crate::run::Outcome;
 use crate::story::{Ended, Story, Told, plan, tell};
 
-/// How long an end takes to be armed, in `suspect_after`s; and within how many all that need not wait for it has happened.
-const ARMING: u64 = 30;
-const WITHIN: u64 = 12;
+/// How long an end takes to be armed, in `suspect_after`s; and within how many all that need not wait for it has happened, several
+/// votes that are split among them.
+const ARMING: u64 = 40;
+const WITHIN: u64 = 24;
 
 /// See the module.
 pub(super) fn run(seed: u64, keep_trace: usize) -> Outcome {

@@ -144,6 +144,8 @@ pub struct Fabric {
     slow_landings_until: [u64; SLOTS],
     breaches: Vec<Breach>,
     landings: u64,
+    /// In whose beat line the last thing that happened landed.
+    beat_landed: Option<NodeId>,
     posted: u64,
 }
 
@@ -174,6 +176,7 @@ impl Fabric {
             slow_landings_until: [0; SLOTS],
             breaches: Vec::new(),
             landings: 0,
+            beat_landed: None,
             posted: 0,
             rng,
         }
@@ -304,6 +307,11 @@ impl Fabric {
     pub fn home(&self, node: NodeId) -> Option<&Home> {
         let port = &self.ports[node.slot()];
         port.memory.and(port.home.as_ref())
+    }
+
+    /// In whose beat line something has just landed.
+    pub fn take_beat_landed(&mut self) -> Option<NodeId> {
+        self.beat_landed.take()
     }
 
     /// What the core did that it must not do, since this was last asked.

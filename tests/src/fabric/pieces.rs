@@ -317,6 +317,8 @@ impl Fabric {
         };
         area.write(piece.to, &piece.data);
         self.landings += 1;
+        let in_beat = id.plane == Plane::Log && piece.to < log::RING;
+        self.beat_landed = in_beat.then_some(id.to);
         self.faults.writes_to_the_dead += u64::from(self.process_of(id.to).is_none());
         let (now, epoch) = (self.now_ns, piece.epoch);
         self.trace.note(now, || {

@@ -24,6 +24,8 @@ pub struct Configurations {
     newer: Vec<Arc<Configuration>>,
     /// Lives that were members of any.
     named: BTreeSet<(NodeId, Incarnation)>,
+    /// Nodes that went by one that their log did not hold when they looked last.
+    stale: BTreeSet<NodeId>,
     /// Lives that a committed one took out.
     removed: BTreeSet<(NodeId, Incarnation)>,
 }
@@ -94,7 +96,7 @@ impl Configurations {
     }
 
     /// A node stepped.
-    pub fn stepped(&self, member: &Member, ring_len: u64) -> Result<(), Violation> {
+    pub fn stepped(&mut self, member: &Member, ring_len: u64) -> Result<(), Violation> {
         let (seen, configuration) = (&member.seen, &member.configuration);
         let takes_part = seen.leads || seen.stands;
         let role = configuration.member(member.id).map(|one| one.role);
@@ -124,6 +126,7 @@ impl Configurations {
             ));
         }
         // What a leader goes by stands in its staging ring, and who asks for votes has walked its whole log before.
+        let was_stale = self.stale.remove(&member.id);
         if takes_part || configuration.index <= seen.anchor.index {
             return Ok(());
         }
@@ -133,6 +136,12 @@ impl Configurations {
                 return Ok(());
             }
             at = entry.next;
+        }
+        // A log that was written while its node did not run is looked at when no request comes first, and after the fence that
+        // a request begins.
+        if seen.fencing || !was_stale {
+            self.stale.insert(member.id);
+            return Ok(());
         }
         Err(Violation::new(
             9,

@@ -1,7 +1,8 @@
 //! Invariant 7, the acceptors' half: nobody votes within `lease` of a whole beat of the leader it promised to, unless that
 //! beat is *yielding* (protocol.md 6, steps 2 and 5). Else a lease read could miss what a successor acknowledged.
 //!
-//! A lease runs from the moment at which its acceptor could see the beat: looked at here whenever that node is about to step.
+//! A lease runs from the moment at which the beat was there to be seen, whether its acceptor's processor ran or not, and
+//! whatever has been written over it since.
 
 use ringleader_core::layout::{BeatLine, Line, beat_flags, log};
 use ringleader_core::timing::Timing;
@@ -33,7 +34,7 @@ impl Lease {
         self.promise[node.slot()] = Promise::NONE;
     }
 
-    /// A node is about to step, or has just stepped: whatever stands in its log is there to be seen.
+    /// Something landed there, or a node is about to step, or has just stepped: what stands in its log is there to be seen.
     pub fn look(&mut self, member: &Member, now_ns: u64) {
         let Some(line) = BeatLine::read(&member.home.log, log::BEAT) else { return };
         let last = &mut self.beats[member.id.slot()];

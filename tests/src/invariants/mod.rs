@@ -124,6 +124,11 @@ impl Watch {
         self.lease.look(member, now_ns);
     }
 
+    /// Something landed in a node's beat line.
+    pub fn beat_landed(&mut self, member: &Member, now_ns: u64) {
+        self.lease.look(member, now_ns);
+    }
+
     /// A node made a step of whatever kind, of which its host may not have been told yet.
     pub fn stepped(&mut self, member: &Member, now_ns: u64) -> Result<(), Violation> {
         self.leaders.wrote(member)?;
@@ -137,7 +142,7 @@ impl Watch {
     }
 
     /// A node has looked at its memory, and nobody has written there since.
-    pub fn looked(&self, member: &Member) -> Result<(), Violation> {
+    pub fn looked(&mut self, member: &Member) -> Result<(), Violation> {
         self.configurations.stepped(member, self.ring_len)
     }
 

@@ -1,5 +1,5 @@
-//! The load by which groups are counted: one client thread a node, with one proposal on its way in each group that the node
-//! leads. What a group cannot do alone, because each proposal waits for the one before it, several do side by side.
+//! The load by which groups are counted: one client thread a node, with one proposal on its way, or so many, in each group that
+//! the node leads. What a group cannot do alone, because each proposal waits for the one before it, several do side by side.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::Desk;
 use crate::demo::now_ns;
 use crate::demo::wire::Report;
 use crate::idle::{Idle, Idler};
-use crate::{Handle, Outcome, Role, clock};
+use crate::{Handle, Outcome, Role, SubmitError, clock};
 
 /// A group under load.
 struct Loaded {
@@ -17,7 +17,7 @@ struct Loaded {
 }
 
 /// Proposes until the end of `window`; what was committed inside it counts.
-pub(super) fn run(desks: &mut [Desk], window: Range<u64>, size: usize) -> Report {
+pub(super) fn run(desks: &mut [Desk], depth: u64, window: Range<u64>, size: usize) -> Report {
     let payload = vec![0; size];
     let mut loaded: Vec<Option<Loaded>> = desks
         .iter()
@@ -44,7 +44,13 @@ pub(super) fn run(desks: &mut [Desk], window: Range<u64>, size: usize) -> Report
                     _ => lost = true,
                 }
             }
-            lost |= group.handle.outstanding() == 0 && group.handle.propose(&payload).is_err();
+            while !lost && group.handle.outstanding() < depth {
+                match group.handle.propose(&payload) {
+                    Ok(_) => {}
+                    Err(SubmitError::Full) if group.handle.outstanding() > 0 => break,
+                    Err(_) => lost = true,
+                }
+            }
             if lost {
                 // Whoever leads now was not told, and the figures show it.
                 *place = None;

@@ -256,7 +256,7 @@ impl VerbsFabric {
     fn take_ended(&mut self, slot: usize, end: End) {
         let Some(peer) = &mut self.peers[slot] else { return };
         while let Some((word, status)) = peer.posted(end).take_ended() {
-            let id = RequestId::unpack(word).expect("only packed ids are posted");
+            let id = RequestId::unpack(word);
             self.completions.push(id, status, 0);
         }
     }
@@ -458,7 +458,7 @@ fn land(
         *strays += 1;
         return;
     };
-    let id = RequestId::unpack(word).expect("only packed ids are posted");
+    let id = RequestId::unpack(word);
     let status = status_of(done.code);
     if status != Status::Success {
         debug!(node = id.peer.0, class = ?id.class, epoch = id.epoch.0, code = done.code, ?status, "completion");
@@ -466,7 +466,7 @@ fn land(
     }
     completions.push(id, status, 0);
     while let Some((word, status)) = peer.posted(end).take_ended() {
-        let id = RequestId::unpack(word).expect("only packed ids are posted");
+        let id = RequestId::unpack(word);
         completions.push(id, status, 0);
     }
 }
