@@ -84,12 +84,12 @@ impl Forming {
     /// What the coordinator asks of all, once all are connected and fresh; makes the configuration the first time.
     pub(crate) fn coordinate<M: Memory>(
         &mut self,
-        peers: &Table<bool>,
+        founders: &Table<bool>,
         links: &Table<Link>,
         control_area: &Area<M>,
     ) -> Option<u64> {
         if let State::Collecting { group } = self.state {
-            let all = || peers.entries().filter(|(_, wanted)| **wanted).map(|(node, _)| node);
+            let all = || founders.entries().filter(|(_, is_one)| **is_one).map(|(node, _)| node);
             if !all().all(|node| links[node].is_up() && links[node].peer().group == 0) {
                 return None;
             }

@@ -23,7 +23,7 @@ pub(crate) struct Identity {
 pub struct Options {
     /// This node, 1..=15.
     pub node: NodeId,
-    /// The other nodes to connect to, by id.
+    /// The other nodes to connect to, and to form a group with, by id.
     pub peers: [bool; MAX_NODES + 1],
     /// Length of the ring in bytes: a power of two, [`MIN_RING_LEN`] at least.
     pub ring_len: u64,

@@ -104,7 +104,10 @@ pub struct Status {
 pub struct Replica<M> {
     me: Identity,
     timing: Timing,
+    /// Who is to be connected to.
     peers: Table<bool>,
+    /// Those of them that a group is formed with.
+    founders: Table<bool>,
     areas: Areas<M>,
     now: Instant,
     links: Table<Link>,
@@ -203,6 +206,7 @@ impl<M: Memory> Replica<M> {
             me,
             timing,
             peers: Table::from_fn(|node| peers[node.slot()]),
+            founders: Table::from_fn(|node| peers[node.slot()]),
             areas,
             now,
             links: Table::from_fn(Link::new),
@@ -599,6 +603,7 @@ impl<M: Memory> Replica<M> {
             me,
             timing: _,
             peers: _,
+            founders: _,
             areas: _,
             now,
             links,

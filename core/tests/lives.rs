@@ -115,3 +115,21 @@ fn a_leader_that_takes_itself_out_hands_over() {
     group.until("another leads", |group| (0..3).any(|at| at != leader && leads(group, at)));
     assert!(group.now - begun < 50 * MS, "{} us", (group.now - begun) / 1000);
 }
+
+/// Who is connected to beforehand, so that one day it may let this node in, is no part of the group that is formed.
+#[test]
+fn a_group_is_formed_with_founders_alone() {
+    let mut group = Group::new();
+    for at in 0..3 {
+        group.nodes[at].replica.connect_to(NodeId(4));
+    }
+    group.nodes.push(node(4, 3, 0, Instant(group.now)));
+    group.turns(400);
+    group.nodes[0].replica.form(Instant(group.now), 7 << 64 | 5).expect("fresh");
+    group.until("somebody leads", |group| (0..3).any(|at| leads(group, at)));
+    for at in 0..3 {
+        assert_eq!(group.nodes[at].replica.configuration().voters(), 3);
+        assert!(group.nodes[at].replica.configuration().member(NodeId(4)).is_none());
+    }
+    assert!(!group.nodes[3].replica.configuration().is_formed());
+}

@@ -54,8 +54,6 @@ pub(crate) struct Agent<M: Memory, F, S> {
     pub(crate) fabric: F,
     pub(crate) node: NodeId,
     /// Nodes of the group, this one included.
-    /// Whom its options name: all may be members once there is a group.
-    pub(crate) members: Vec<u8>,
     pub(crate) max_payload: usize,
     /// Boxed: it changes hands around every sample.
     pub(crate) measuring: Option<Box<Measuring>>,
@@ -78,8 +76,6 @@ pub(crate) struct Agent<M: Memory, F, S> {
 /// What an agent is made of.
 pub(crate) struct Parts<M: Memory, F, S> {
     pub(crate) node: NodeId,
-    /// Whom its options name: all may be members once there is a group.
-    pub(crate) members: Vec<u8>,
     pub(crate) replica: Replica<M>,
     pub(crate) fabric: F,
     pub(crate) machine: S,
@@ -114,7 +110,6 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             replica: parts.replica,
             fabric: parts.fabric,
             node: parts.node,
-            members: parts.members,
             measuring: None,
             done: [Completion { id, status: VerbStatus::Failed, value: 0 }; REAP],
             machine: Machine::new(parts.machine),
@@ -332,9 +327,6 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             Event::Formed { group } => {
                 info!(group = format_args!("{group:032x}"), "formed");
                 self.fabric.handle_formed(group);
-                for member in &self.members {
-                    self.replica.connect_to(NodeId(*member));
-                }
             }
             // The fence is repeated until the port is up again; it promises nothing before it is done.
             Event::Abort { .. } if self.fabric.is_cut_off() => return,

@@ -401,9 +401,12 @@ impl<S: StateMachine> Outfit<S> {
         let mut replica = Replica::new(self.core, Areas { control, log, staging, snapshot }, clock::now())
             .map_err(|error| OpenError::Option(format!("the options are not possible: {error:?}")))?;
         replica.set_readmit(options.readmit);
+        // All of them, before there is a group, too: a leader that is no founder may be the one that lets this node in.
+        for member in &options.members {
+            replica.connect_to(NodeId(*member));
+        }
         Ok(Parts {
             node,
-            members: options.members.clone(),
             replica,
             fabric,
             machine: self.machine,

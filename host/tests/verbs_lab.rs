@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use ringleader::config::Notify;
 use ringleader::exchange::{GroupName, Key};
 use ringleader::fabric::verbs::Choice;
+use ringleader::members::Change;
 use ringleader::{
     CloseError, Entry, FormError, Node, Options, Outcome, Role, Timing, Transport, VerbsOptions,
 };
@@ -252,6 +253,29 @@ fn loss_and_delay_are_lived_with() {
     }
     group.propose(300..350, |_| true);
     group.wait_until_identical(350, |_| true);
+}
+
+/// A connection takes both ends to want it, and who is in no group yet knows of nobody but whom its options name.
+#[test]
+#[ignore = "needs soft-RoCE devices: make lab"]
+fn who_comes_later_is_let_in_by_a_leader_that_came_later_itself() {
+    let group = Group::open(4, |_, options, _| options.founders = vec![1, 2]);
+    group.nodes[0].form(Duration::from_secs(60)).expect("two form it");
+    let limit = Duration::from_secs(60);
+    let change = |change: &dyn Fn(u8) -> Change, node: u8| {
+        let leader = group.wait_for_leader(|_| true);
+        group.nodes[leader].change_members(&change(node), limit).expect("one that can be");
+    };
+    let add = |node| Change::Add { node, address: String::new() };
+    let promote = |node| Change::Promote { node };
+    change(&add, 3);
+    change(&promote, 3);
+    let leader = group.wait_for_leader(|_| true);
+    group.nodes[leader].transfer(3, limit).expect("it takes over");
+    change(&add, 4);
+    change(&promote, 4);
+    group.propose(0..50, |_| true);
+    group.wait_until_identical(50, |_| true);
 }
 
 /// Clock ticks that this process has had of the processors.

@@ -8,7 +8,7 @@ use crate::membership::Configuration;
 use crate::types::{Instant, LogPoint, MAX_NODES, NodeId};
 
 impl<M: Memory> Replica<M> {
-    /// Forms a group of this node and all its peers, with this id (random, not 0). Goes on with the ticks; ends in
+    /// Forms a group of this node and the peers that it was made with, with this id (random, not 0). Goes on with the ticks; ends in
     /// [`Event::Formed`] on every member.
     pub fn form(&mut self, now: Instant, group: u128) -> Result<(), FormError> {
         self.now = self.now.max(now);
@@ -26,18 +26,18 @@ impl<M: Memory> Replica<M> {
     }
 
     pub(super) fn form_tick(&mut self) {
-        let Some(hash) = self.forming.coordinate(&self.peers, &self.links, &self.areas.control) else {
+        let Some(hash) = self.forming.coordinate(&self.founders, &self.links, &self.areas.control) else {
             return;
         };
         for slot in 1..=MAX_NODES {
             let node = NodeId(slot as u8);
-            if self.peers[node] && self.proposer.peer(node).asked == 0 {
+            if self.founders[node] && self.proposer.peer(node).asked == 0 {
                 let sequence = self.proposer.next_sequence();
                 self.proposer.peer_mut(node).ask_form(self.now, sequence, request_kind::FORM, hash);
             }
         }
-        let refused = self.peers.entries().any(|(node, wanted)| {
-            *wanted
+        let refused = self.founders.entries().any(|(node, asked)| {
+            *asked
                 && self
                     .proposer
                     .peer(node)

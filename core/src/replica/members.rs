@@ -60,7 +60,9 @@ impl<M: Memory> Replica<M> {
         self.readmit = readmit;
     }
 
-    /// Connects to a node that may become a member. Members are connected to by themselves.
+    /// Connects to a node that may be a member, or become one, and was not among the peers that this one was made with. Members are
+    /// connected to by themselves; but who belongs to no group yet does not know them, and where a connection takes both ends to
+    /// want it, a leader that it was not told of could never let it in.
     pub fn connect_to(&mut self, node: NodeId) {
         if node.is_valid() && node != self.me.node {
             self.peers[node] = true;

@@ -144,6 +144,7 @@ pub fn play(
         moments: Arc::default(),
         starts: Vec::new(),
         readmitted_at: Instant::now(),
+        changed_at: Instant::now(),
         is_spent: false,
         leaders: BTreeSet::new(),
         began: Instant::now(),
@@ -188,6 +189,8 @@ struct Stage<'a> {
     /// Nodes that are to be started, and when.
     starts: Vec<(Instant, u8)>,
     readmitted_at: Instant,
+    /// When the last change ended: what was known of the members before says nothing of it.
+    changed_at: Instant,
     /// More nodes were shot, or ended to fence others, than the group can lose.
     is_spent: bool,
     /// Nodes that led, with their terms.
@@ -343,6 +346,7 @@ impl Stage<'_> {
         }
         for (at, result) in ended.into_iter().rev() {
             let job = self.jobs.remove(at);
+            self.changed_at = Instant::now();
             match result {
                 Ok(()) => {
                     let what = if job.change.is_some() { Happened::Changed } else { Happened::Transferred };
@@ -459,9 +463,8 @@ impl Stage<'_> {
     /// Whether all members run, in the lives that the leader's configuration names, and follow it.
     fn is_well(&self) -> bool {
         let lately = self.lately();
-        let (Some(leader), Some(members)) = (self.watch.leader(lately), self.watch.members(lately)) else {
-            return false;
-        };
+        let Some(leader) = self.watch.leader(lately) else { return false };
+        let Some((members, known_at)) = self.watch.view(leader).members else { return false };
         let Some(leads) = self.watch.status(leader, lately) else { return false };
         let follows = |node: u8, incarnation: &str| {
             self.watch.status(node, lately).is_some_and(|status| {
@@ -473,6 +476,8 @@ impl Stage<'_> {
         let ids: BTreeSet<u8> = members.members.iter().map(|member| member.node).collect();
         self.jobs.is_empty()
             && self.starts.is_empty()
+            && known_at >= self.changed_at
+            && known_at.elapsed() <= lately
             && members.index == members.committed_index
             && members
                 .members
