@@ -287,7 +287,7 @@ impl Proposer {
     /// out. The log of such a node may be the only one that has that entry, and nobody else could be elected; its own
     /// vote does not count.
     fn may_stand<M: Memory>(&self, on: &Work<M>) -> bool {
-        if on.removed {
+        if on.removed || !self.stands {
             return false;
         }
         match on.configuration.member(self.me.node) {

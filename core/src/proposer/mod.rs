@@ -67,6 +67,8 @@ pub(crate) struct Proposer {
     own_copy: OwnCopy,
     confirm: Confirm,
     lease_reads: Option<LeaseReads>,
+    /// Whether it ever asks for votes.
+    stands: bool,
     role: Role,
     peers: Table<Peer>,
     sequence: u64,
@@ -130,6 +132,7 @@ impl Proposer {
             own_copy,
             confirm,
             lease_reads,
+            stands: true,
             role: Role::Follower,
             peers: Table::from_fn(Peer::new),
             sequence: 0,
@@ -143,6 +146,11 @@ impl Proposer {
             obeyed: (Boot(0), 0),
             reads: Reads::new(),
         }
+    }
+
+    /// See the field.
+    pub(crate) fn set_stands(&mut self, stands: bool) {
+        self.stands = stands;
     }
 
     pub(crate) fn role(&self) -> Role {
@@ -397,6 +405,7 @@ impl Proposer {
             own_copy: _,
             confirm: _,
             lease_reads: _,
+            stands: _,
             role,
             peers,
             sequence,

@@ -120,6 +120,7 @@ impl Proposer {
         // The line stays until the leader writes another: it is obeyed once.
         if !follows
             || !waits
+            || !self.stands
             || on.is_loading
             || !on.configuration.is_voter(self.me.node)
             || self.obeyed == (boot, sequence)

@@ -60,6 +60,13 @@ impl<M: Memory> Replica<M> {
         self.readmit = readmit;
     }
 
+    /// Whether this node ever asks for votes; it does when nothing is said. One that does not is an acceptor alone: it fences, votes,
+    /// and holds the log. Where the newest log of those that are left is its own, nobody is elected before another one that has it
+    /// is back.
+    pub fn set_stands(&mut self, stands: bool) {
+        self.proposer.set_stands(stands);
+    }
+
     /// Connects to a node that may be a member, or become one, and was not among the peers that this one was made with. Members are
     /// connected to by themselves; but who belongs to no group yet does not know them, and where a connection takes both ends to
     /// want it, a leader that it was not told of could never let it in.
