@@ -29,6 +29,7 @@ use crate::fabric::{Bell, Fabric};
 use crate::lanes::{Lanes, Refusal};
 use crate::measure::Measuring;
 use crate::members::Members;
+use crate::metrics::Metrics;
 use crate::reader::ReadOutcome;
 use crate::readers::Readers;
 use crate::shared::Shared;
@@ -69,6 +70,7 @@ pub(crate) struct Agent<M: Memory, F, S> {
     leader: Option<u8>,
     form_refusals: u64,
     transfer_failures: u64,
+    metrics: Metrics,
     status_is_old: bool,
     status_posted: Instant,
 }
@@ -122,6 +124,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             leader: None,
             form_refusals: 0,
             transfer_failures: 0,
+            metrics: Metrics::default(),
             status_is_old: true,
             status_posted: Instant(0),
         };
@@ -134,6 +137,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         if !self.take_commands() {
             return Turn::Ended;
         }
+        self.metrics.turns += 1;
         let mut now = clock::now();
         let mut progress = self.reap(now);
         progress |= self.take_proposals(now);
@@ -245,15 +249,19 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
     pub(crate) fn reap(&mut self, now: Instant) -> bool {
         let count = self.fabric.reap(&mut self.done);
         for done in &self.done[..count] {
+            self.metrics.verbs_failed += u64::from(done.status != VerbStatus::Success);
             self.replica.handle_completion(now, *done);
         }
         count > 0
     }
 
     fn take_proposals(&mut self, now: Instant) -> bool {
-        let replica = &mut self.replica;
+        let (replica, metrics) = (&mut self.replica, &mut self.metrics);
         let moved = self.lanes.propose(PROPOSE, self.leader, |payload| match replica.propose(now, payload) {
-            Ok(ticket) => Ok((ticket.term, ticket.index)),
+            Ok(ticket) => {
+                metrics.proposed += 1;
+                Ok((ticket.term, ticket.index))
+            }
             Err(ProposeError::NotLeader { leader }) => Err(Refusal::NotLeader(named(leader))),
             Err(ProposeError::Full) => Err(Refusal::Full),
             Err(error) => unreachable!("a handle takes no payload that fits no entry: {error:?}"),
@@ -282,7 +290,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                 if let Some(measuring) = &mut self.measuring {
                     measuring.handle_commit(term, index);
                 }
-                self.lanes.committed(term, index);
+                self.metrics.committed += self.lanes.committed(term, index);
                 trace!(%term, %index, %position, "committed");
             }
             Event::ReadReady { how, number } => {
@@ -290,7 +298,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                     measuring.handle_read(how, number);
                 }
                 let applied_index = self.replica.applied().index.0;
-                self.readers.ended(how, number, ReadOutcome::Ready { applied_index });
+                self.metrics.reads += self.readers.ended(how, number, ReadOutcome::Ready { applied_index });
                 // As many as there are reads: of interest to nobody else.
                 return;
             }
@@ -299,7 +307,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                 if let Some(measuring) = &mut self.measuring {
                     measuring.handle_gave_up();
                 }
-                self.readers.ended(how, number, ReadOutcome::Failed(why));
+                self.metrics.reads_failed += self.readers.ended(how, number, ReadOutcome::Failed(why));
             }
             Event::TransferFailed { to } => {
                 warn!(%to, "was not elected: leads on");
@@ -307,7 +315,8 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             }
             Event::GaveUp { term, reason } => {
                 info!(%term, ?reason, "gave up the lead");
-                self.lanes.gave_up(term);
+                self.metrics.gave_up += 1;
+                self.metrics.unknown += self.lanes.gave_up(term);
                 if let Some(measuring) = &mut self.measuring {
                     measuring.handle_gave_up();
                 }
@@ -318,6 +327,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             }
             Event::Elected { term } => {
                 info!(%term, "leads");
+                self.metrics.elected += 1;
                 self.leader = Some(self.node.0);
             }
             Event::FormRefused => {
@@ -363,6 +373,10 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                 warn!(group = format_args!("{group:032x}"), "a new group was made of this node");
                 self.fabric.handle_formed(group);
             }
+            Event::Campaign { term } => {
+                debug!(%term, "stands");
+                self.metrics.campaigns += 1;
+            }
             other => debug!(event = ?other),
         }
         self.events.push(TimedEvent { at_ns: now.0, event });
@@ -371,8 +385,14 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
     /// The application has saved its state, or loaded another's, or could not.
     fn handle_outcome(&mut self, now: Instant, number: u32, outcome: Outcome) {
         match outcome {
-            Outcome::Saved(saved) => self.replica.handle_saved(now, number, saved),
-            Outcome::Loaded(loaded) => self.replica.handle_loaded(now, number, loaded),
+            Outcome::Saved(saved) => {
+                self.metrics.saved += u64::from(saved.is_some());
+                self.replica.handle_saved(now, number, saved);
+            }
+            Outcome::Loaded(loaded) => {
+                self.metrics.loaded += u64::from(loaded);
+                self.replica.handle_loaded(now, number, loaded);
+            }
         }
     }
 
@@ -382,7 +402,13 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                 return true;
             }
             let Some(machine) = self.machine.here() else { return count > 0 };
-            if !self.replica.apply(|entry| machine.apply(entry)) {
+            let metrics = &mut self.metrics;
+            let applied = self.replica.apply(|entry| {
+                metrics.applied += 1;
+                metrics.applied_bytes += entry.payload.len() as u64;
+                machine.apply(entry);
+            });
+            if !applied {
                 return count > 0;
             }
         }
@@ -395,6 +421,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         let mut any = false;
         while let Some(verb) = self.replica.poll_verb() {
             any = true;
+            self.metrics.verbs += 1;
             self.fabric.post(&verb);
             if self.reap(now) {
                 self.tell(now);
@@ -431,6 +458,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);
         words.taking = TakingWords::of(status.taking);
+        words.metrics = self.metrics;
         let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());
         for (node, follower) in followers {
             let Some(follower) = follower else { continue };

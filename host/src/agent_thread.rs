@@ -1,15 +1,19 @@
 //! The thread that gives agents their turns: those of many groups, one after the other, round after round.
 //!
+//! Where there is no thread, a caller gives the rounds: [`AgentThread::poll`].
+//!
 //! What ends one of them, a close or a panic of its application, does not touch the others: its turn is caught, and what
 //! takes time of its end is left to another thread. What a node does not survive as a process ends them all.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "verbs")]
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvError, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use ringleader_core::types::Instant;
 use tracing::{Span, error, warn};
@@ -26,6 +30,9 @@ use crate::pin;
 
 /// Groups that one thread can host.
 pub const MAX_GROUPS: usize = 64;
+
+/// Who waits for a node without a thread, and has nothing to do for it, sleeps so long between two rounds.
+const NAP: Duration = Duration::from_micros(50);
 
 /// In a round of all groups together nobody applies longer than this: beats wait meanwhile. No group gets less than the
 /// least, which is some entries.
@@ -54,6 +61,8 @@ impl Default for AgentOptions {
 /// an RDMA device, with one device and one completion queue a plane.
 ///
 /// A value of this type is a handle: the thread ends when the last of them, and the last node, is gone.
+///
+/// For programs with a loop of their own there is one without a thread: [`AgentThread::polled`].
 #[derive(Clone, Debug)]
 pub struct AgentThread(Arc<Inner>);
 
@@ -62,6 +71,8 @@ struct Inner {
     /// `None` only while it is dropped.
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
+    /// What the thread would run, where there is none.
+    runner: Option<Mutex<Runner>>,
     places: Arc<Places>,
     rounds: Arc<AtomicU64>,
     pin: Option<usize>,
@@ -84,6 +95,21 @@ pub(crate) struct Place {
     at: usize,
 }
 
+/// What came of a round that a caller gave: see [`AgentThread::poll`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polled {
+    /// Something was done: the next round may find more.
+    Progress,
+    /// There was nothing to do. The next round is due after so long at the latest, as long as no peer writes here and nobody proposes
+    /// or reads; never, while no node is hosted.
+    Idle {
+        /// From now on.
+        due: Option<Duration>,
+    },
+    /// Another round is under way, on another thread, or because a state machine called this.
+    Elsewhere,
+}
+
 enum Command {
     /// Give this one turns, too.
     Host(Box<dyn Hosted>),
@@ -94,10 +120,7 @@ enum Command {
 impl AgentThread {
     /// Starts it, without a group.
     pub fn start(options: &AgentOptions) -> Result<AgentThread, OpenError> {
-        if !(1..=MAX_GROUPS).contains(&options.groups) {
-            let text = format!("an agent thread for {} groups: they are 1 to {MAX_GROUPS}", options.groups);
-            return Err(OpenError::Option(text));
-        }
+        check_groups(options.groups)?;
         AgentThread::start_as("ringleader".to_owned(), options)
     }
 
@@ -124,16 +147,87 @@ impl AgentThread {
                 Runner { hosted, commands: receiver, idler, rounds: counter }.run();
             })
             .map_err(OpenError::Thread)?;
-        let places = Arc::new(Places { taken: Mutex::new(0), count: groups });
-        Ok(AgentThread(Arc::new(Inner {
+        Ok(AgentThread::of(commands, Some(thread), None, groups, rounds, pin))
+    }
+
+    /// One without a thread, for a program that has its own loop: its nodes have their turns when [`AgentThread::poll`] is called,
+    /// and while one of the calls of [`Node`](crate::Node) waits. A node that gets no turn for longer than a few beats is taken for
+    /// dead by the others.
+    ///
+    /// What waits at a [`Handle`](crate::Handle) or a [`Reader`](crate::Reader) gives no turns: poll them between the rounds.
+    /// [`AgentOptions::pin`] is for the caller's thread, and none of this one's business.
+    pub fn polled(options: &AgentOptions) -> Result<AgentThread, OpenError> {
+        check_groups(options.groups)?;
+        let (commands, receiver) = mpsc::channel();
+        let rounds = Arc::new(AtomicU64::new(0));
+        let (hosted, idler) = (Vec::with_capacity(options.groups), Idler::of_caller(options.idle));
+        let runner = Runner { hosted, commands: receiver, idler, rounds: Arc::clone(&rounds) };
+        Ok(AgentThread::of(commands, None, Some(Mutex::new(runner)), options.groups, rounds, None))
+    }
+
+    fn of(
+        commands: Sender<Command>,
+        thread: Option<JoinHandle<()>>,
+        runner: Option<Mutex<Runner>>,
+        groups: usize,
+        rounds: Arc<AtomicU64>,
+        pin: Option<usize>,
+    ) -> AgentThread {
+        AgentThread(Arc::new(Inner {
             commands: Some(commands),
-            thread: Some(thread),
-            places,
+            thread,
+            runner,
+            places: Arc::new(Places { taken: Mutex::new(0), count: groups }),
             rounds,
             pin,
             #[cfg(feature = "verbs")]
             devices: Mutex::default(),
-        })))
+        }))
+    }
+
+    /// Gives a round: every node on it has a turn, and returns at once. `None` where there is a thread for that.
+    ///
+    /// State machines are called from in here. Whoever calls this is the thread to them: they may borrow nothing of another one.
+    pub fn poll(&self) -> Option<Polled> {
+        self.round(Runner::poll)
+    }
+
+    /// The same, and when there was nothing to do it rests as the thread would: it spins, then yields, then sleeps, all the longer
+    /// the more often, `limit` at the most.
+    pub fn poll_or_rest(&self, limit: Duration) -> Option<Polled> {
+        self.round(|runner| runner.poll_or_rest(limit))
+    }
+
+    fn round(&self, give: impl FnOnce(&mut Runner) -> Polled) -> Option<Polled> {
+        Some(match self.0.runner.as_ref()?.try_lock() {
+            Ok(mut runner) => give(&mut runner),
+            // Nothing of it is left half done: what panics in a turn is caught.
+            Err(TryLockError::Poisoned(runner)) => give(&mut runner.into_inner()),
+            Err(TryLockError::WouldBlock) => Polled::Elsewhere,
+        })
+    }
+
+    /// Waits for what a node on it is to say. Where there is no thread, who waits gives the rounds.
+    pub(crate) fn wait_for<T>(&self, answer: &Receiver<T>) -> Result<T, RecvError> {
+        if self.0.runner.is_none() {
+            return answer.recv();
+        }
+        loop {
+            match answer.try_recv() {
+                Ok(said) => return Ok(said),
+                Err(TryRecvError::Disconnected) => return Err(RecvError),
+                Err(TryRecvError::Empty) => self.pause(NAP),
+            }
+        }
+    }
+
+    /// Lets some time pass, `nap` at the most; where there is no thread, with rounds.
+    pub(crate) fn pause(&self, nap: Duration) {
+        match self.poll() {
+            Some(Polled::Progress) => {}
+            Some(Polled::Idle { due }) => thread::sleep(due.unwrap_or(NAP).min(NAP).min(nap)),
+            Some(Polled::Elsewhere) | None => thread::sleep(nap),
+        }
     }
 
     /// Groups that it hosts.
@@ -157,7 +251,7 @@ impl AgentThread {
         let (done, all) = mpsc::channel();
         self.send(Command::CloseAll(done));
         // Each of them held the other end until it had ended.
-        let _ = all.recv();
+        let _ = self.wait_for(&all);
     }
 
     /// A place for a node with these options.
@@ -205,6 +299,13 @@ impl AgentThread {
     }
 }
 
+fn check_groups(groups: usize) -> Result<(), OpenError> {
+    if (1..=MAX_GROUPS).contains(&groups) {
+        return Ok(());
+    }
+    Err(OpenError::Option(format!("an agent thread for {groups} groups: they are 1 to {MAX_GROUPS}")))
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.commands = None;
@@ -215,7 +316,7 @@ impl Drop for Inner {
 }
 
 impl Places {
-    fn lock(&self) -> std::sync::MutexGuard<'_, u64> {
+    fn lock(&self) -> MutexGuard<'_, u64> {
         // Whoever panicked with it changed nothing halfway.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -328,12 +429,24 @@ where
     }
 }
 
-/// The thread's own side.
+/// The thread's own side, or that of who polls.
 struct Runner {
     hosted: Vec<Box<dyn Hosted>>,
     commands: Receiver<Command>,
     idler: Idler,
     rounds: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner").field("hosted", &self.hosted.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a round came to.
+enum Round {
+    Progress,
+    Idle { now: Instant, until: Option<Instant>, may_sleep: bool },
 }
 
 impl Runner {
@@ -369,6 +482,38 @@ impl Runner {
 
     /// A turn of each, and a step of waiting when none of them had anything to do.
     fn round(&mut self) {
+        let round = self.turns();
+        self.rest(&round, u64::MAX);
+    }
+
+    /// A turn of each, for who has the thread to itself.
+    fn poll(&mut self) -> Polled {
+        let round = self.marked();
+        round.polled()
+    }
+
+    fn poll_or_rest(&mut self, limit: Duration) -> Polled {
+        let round = self.marked();
+        self.rest(&round, u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+        round.polled()
+    }
+
+    /// Turns whose lines in the log are marked, also where one node is alone.
+    fn marked(&mut self) -> Round {
+        let span = if let [alone] = &*self.hosted { alone.span().clone() } else { Span::none() };
+        span.in_scope(|| self.turns())
+    }
+
+    /// A step of waiting, after a round that found nothing to do.
+    fn rest(&mut self, round: &Round, limit_ns: u64) {
+        let &Round::Idle { now, until, may_sleep } = round else { return self.idler.reset() };
+        let bound = (limit_ns < u64::MAX).then(|| now.after(limit_ns));
+        let until = until.into_iter().chain(bound).min();
+        let hosted = &mut self.hosted;
+        self.idler.wait(now, until, |ns| may_sleep && sleep(hosted, ns));
+    }
+
+    fn turns(&mut self) -> Round {
         match self.commands.try_recv() {
             Ok(command) => self.handle(command),
             // Each node holds a handle: those that are hosted are being closed, and want their turn for that.
@@ -401,11 +546,17 @@ impl Runner {
             }
             at += 1;
         }
-        if progress {
-            self.idler.reset();
-        } else {
-            let hosted = &mut self.hosted;
-            self.idler.wait(latest, until, |ns| may_all_sleep && sleep(hosted, ns));
+        if progress { Round::Progress } else { Round::Idle { now: latest, until, may_sleep: may_all_sleep } }
+    }
+}
+
+impl Round {
+    fn polled(&self) -> Polled {
+        match *self {
+            Round::Progress => Polled::Progress,
+            Round::Idle { now, until, .. } => {
+                Polled::Idle { due: until.map(|until| Duration::from_nanos(until.since(now))) }
+            }
         }
     }
 }

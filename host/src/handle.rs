@@ -1,11 +1,12 @@
 //! What a thread of the application proposes with: a [`Handle`], its tickets and their outcomes.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::errors::SubmitError;
-use crate::lane::HandleEnd;
+use crate::lane::{self, HandleEnd};
 use crate::shared::Shared;
 use crate::sync::Ordering;
 
@@ -58,16 +59,29 @@ impl Handle {
 
     /// Hands a payload to the agent. Its outcome comes by [`Handle::poll`].
     pub fn propose(&mut self, payload: &[u8]) -> Result<Ticket, SubmitError> {
+        self.check(payload.len())?;
+        self.lane.push(payload, self.life)?;
+        self.proposed += 1;
+        Ok(Ticket(self.proposed - 1))
+    }
+
+    /// Lends a place for a payload of `len` bytes, zeros at first, where the agent takes it from: what is written there is not
+    /// copied into the lane any more. Proposed when it is committed; dropped, it never was.
+    pub fn draft(&mut self, len: usize) -> Result<Draft<'_>, SubmitError> {
+        self.check(len)?;
+        let draft = self.lane.draft(len)?;
+        Ok(Draft { draft, proposed: &mut self.proposed, life: self.life })
+    }
+
+    fn check(&self, len: usize) -> Result<(), SubmitError> {
         // Relaxed: nothing else is read on the strength of this flag.
         if self.shared.closed.load(Ordering::Relaxed) {
             return Err(SubmitError::Closed);
         }
-        if payload.len() > self.shared.max_payload {
+        if len > self.shared.max_payload {
             return Err(SubmitError::TooLarge { max: self.shared.max_payload });
         }
-        self.lane.push(payload, self.life)?;
-        self.proposed += 1;
-        Ok(Ticket(self.proposed - 1))
+        Ok(())
     }
 
     /// The next outcome, in the order of proposing; `None` when there is none yet.
@@ -124,5 +138,37 @@ impl Handle {
     /// The largest payload that fits into an entry, in bytes.
     pub fn max_payload(&self) -> usize {
         self.shared.max_payload
+    }
+}
+
+/// A proposal that is being written, in place: see [`Handle::draft`].
+pub struct Draft<'a> {
+    draft: lane::Draft<'a>,
+    proposed: &'a mut u64,
+    life: u32,
+}
+
+impl Draft<'_> {
+    /// Its payload: one slice, which begins at a multiple of 8 bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.draft.bytes()
+    }
+
+    /// Cuts it to `len` bytes, if it is longer.
+    pub fn truncate(&mut self, len: usize) {
+        self.draft.truncate(len);
+    }
+
+    /// Proposes it. Its outcome comes by [`Handle::poll`].
+    pub fn commit(self) -> Ticket {
+        self.draft.commit(self.life);
+        *self.proposed += 1;
+        Ticket(*self.proposed - 1)
+    }
+}
+
+impl fmt::Debug for Draft<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft").finish_non_exhaustive()
     }
 }

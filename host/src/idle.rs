@@ -47,6 +47,11 @@ impl Idler {
     pub(crate) fn new(idle: Idle) -> Idler {
         // Without it the kernel may add 50 microseconds to a sleep. A kernel that refuses only makes it later.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        Idler::of_caller(idle)
+    }
+
+    /// For a thread that is not this crate's, and is left as it is.
+    pub(crate) fn of_caller(idle: Idle) -> Idler {
         Idler { idle, rounds: 0, sleep_ns: SLEEP_MIN_NS }
     }
 

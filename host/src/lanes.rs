@@ -117,24 +117,29 @@ impl Lanes {
         moved
     }
 
-    /// Everything of `term` up to `index` is committed.
-    pub(crate) fn committed(&mut self, term: Term, index: Index) {
-        while let Some(front) = self.on_the_way.front().copied() {
-            if front.term != term || front.index > index {
-                return;
-            }
+    /// Everything of `term` up to `index` is committed; how many that were.
+    pub(crate) fn committed(&mut self, term: Term, index: Index) -> u64 {
+        let mut count = 0;
+        while let Some(front) = self.on_the_way.front().copied()
+            && front.term == term
+            && front.index <= index
+        {
             self.end_front(front, Outcome::Committed { index: front.index.0 });
+            count += 1;
         }
+        count
     }
 
-    /// The lead of `term` is lost: nobody here knows how its proposals end.
-    pub(crate) fn gave_up(&mut self, term: Term) {
-        while let Some(front) = self.on_the_way.front().copied() {
-            if front.term > term {
-                return;
-            }
+    /// The lead of `term` is lost: nobody here knows how its proposals end; how many they are.
+    pub(crate) fn gave_up(&mut self, term: Term) -> u64 {
+        let mut count = 0;
+        while let Some(front) = self.on_the_way.front().copied()
+            && front.term <= term
+        {
             self.end_front(front, Outcome::Unknown);
+            count += 1;
         }
+        count
     }
 
     /// The agent ends: what is on its way ends unknown, what waits was never proposed.

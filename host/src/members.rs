@@ -5,7 +5,6 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use ringleader_core::mem::Memory;
@@ -255,7 +254,7 @@ impl Node {
     pub fn members(&self) -> Result<Members, ChangeMembersError> {
         let (reply, answer) = mpsc::channel();
         self.send(Command::Members { reply }).map_err(|()| ChangeMembersError::Closed)?;
-        answer.recv().map_err(|_| ChangeMembersError::Closed)
+        self.agent().wait_for(&answer).map_err(|_| ChangeMembersError::Closed)
     }
 
     /// Changes the members, by the node that leads, and waits until that is committed. What cannot be yet is tried again
@@ -279,9 +278,9 @@ impl Node {
         let ticket = loop {
             let (reply, answer) = mpsc::channel();
             self.send(Command::Change { change: core, reply }).map_err(|()| ChangeMembersError::Closed)?;
-            match answer.recv().map_err(|_| ChangeMembersError::Closed)? {
+            match self.agent().wait_for(&answer).map_err(|_| ChangeMembersError::Closed)? {
                 Ok(ticket) => break ticket,
-                Err(error) if is_transient(&error) && !is_over() => thread::sleep(AGAIN),
+                Err(error) if is_transient(&error) && !is_over() => self.agent().pause(AGAIN),
                 Err(error) => return Err(ChangeMembersError::Refused(error)),
             }
         };
@@ -296,7 +295,7 @@ impl Node {
                 let leads = self.status().term == ticket.term.0;
                 return Err(if leads { ChangeMembersError::Timeout } else { ChangeMembersError::Unknown });
             }
-            thread::sleep(AGAIN);
+            self.agent().pause(AGAIN);
         }
     }
 
@@ -324,7 +323,7 @@ impl Node {
     fn new_group(&self, group: Option<u128>) -> Result<(), NewGroupError> {
         let (reply, answer) = mpsc::channel();
         self.send(Command::NewGroup { group, reply }).map_err(|()| NewGroupError::Closed)?;
-        let made = answer.recv().map_err(|_| NewGroupError::Closed)?;
+        let made = self.agent().wait_for(&answer).map_err(|_| NewGroupError::Closed)?;
         made.map_err(|error| match error {
             RecoverError::NotFormed => NewGroupError::NotFormed,
             RecoverError::LeaderAlive { leader } => NewGroupError::LeaderAlive(leader.0),

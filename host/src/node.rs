@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use ringleader_core::entry;
@@ -34,6 +33,7 @@ use crate::fabric::verbs::{self, VerbsFabric};
 use crate::fabric::{Fabric, Mapped};
 use crate::handle::Handle;
 use crate::measure::{Measurement, ReadMeasurement};
+use crate::metrics::Metrics;
 #[cfg(feature = "verbs")]
 use crate::options::VerbsOptions;
 use crate::options::{Options, Transport};
@@ -137,7 +137,7 @@ impl Node {
         let (reply, answer) = mpsc::channel();
         self.commands.send(Command::Form { group: self.group, reply }).map_err(|_| FormError::Closed)?;
 
-        answer.recv().map_err(|_| FormError::Closed)??;
+        self.agent.wait_for(&answer).map_err(|_| FormError::Closed)??;
         loop {
             let status = self.status();
             if status.formed {
@@ -152,7 +152,7 @@ impl Node {
             if self.shared.closed.load(Ordering::Relaxed) {
                 return Err(FormError::Closed);
             }
-            thread::sleep(Duration::from_millis(1));
+            self.agent.pause(Duration::from_millis(1));
         }
     }
 
@@ -190,7 +190,7 @@ impl Node {
         let failures = self.status().transfer_failures;
         let (reply, answer) = mpsc::channel();
         self.commands.send(Command::Transfer { to, reply }).map_err(|_| TransferError::Closed)?;
-        answer.recv().map_err(|_| TransferError::Closed)??;
+        self.agent.wait_for(&answer).map_err(|_| TransferError::Closed)??;
         loop {
             let status = self.status();
             if status.role != Role::Leader && status.leader == Some(to) {
@@ -205,7 +205,7 @@ impl Node {
             if Instant::now() >= deadline {
                 return Err(TransferError::Timeout);
             }
-            thread::sleep(Duration::from_micros(100));
+            self.agent.pause(Duration::from_micros(100));
         }
     }
 
@@ -214,6 +214,11 @@ impl Node {
         // Relaxed: nothing else is read on the strength of this flag.
         let closed = self.shared.closed.load(Ordering::Relaxed);
         Status { closed, ..self.shared.board.read().status(self.options.node) }
+    }
+
+    /// What it has done so far: numbers that only grow, as old as [`Node::status`].
+    pub fn metrics(&self) -> Metrics {
+        self.shared.board.read().metrics
     }
 
     /// The next event that nobody took yet. For one consumer; when it is too slow events are dropped and counted in
@@ -231,7 +236,7 @@ impl Node {
         let (reply, answer) = mpsc::channel();
         let command = Command::Measure { samples, size, reply };
         self.commands.send(command).map_err(|_| MeasureError::Closed)?;
-        answer.recv().map_err(|_| MeasureError::Closed)?
+        self.agent.wait_for(&answer).map_err(|_| MeasureError::Closed)?
     }
 
     /// Asks something of the agent; an error when it has ended.
@@ -244,7 +249,7 @@ impl Node {
         let (reply, answer) = mpsc::channel();
         let command = Command::MeasureReads { samples, reply };
         self.commands.send(command).map_err(|_| MeasureError::Closed)?;
-        answer.recv().map_err(|_| MeasureError::Closed)?
+        self.agent.wait_for(&answer).map_err(|_| MeasureError::Closed)?
     }
 
     /// The life of this node's memory, as [`crate::members::Member::incarnation`] names it in hexadecimal digits.
@@ -285,7 +290,7 @@ impl Node {
         self.ask_to_close();
         // Nothing is told when dropping what the node was made of panics, too.
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        ended.recv().unwrap_or(Err(CloseError::Panicked))
+        self.agent.wait_for(&ended).unwrap_or(Err(CloseError::Panicked))
     }
 }
 

@@ -96,8 +96,9 @@ impl Readers {
         moved
     }
 
-    /// All reads of a kind up to that number have ended.
-    pub(crate) fn ended(&mut self, how: Read, ticket: u64, outcome: ReadOutcome) {
+    /// All reads of a kind up to that number have ended; how many that were.
+    pub(crate) fn ended(&mut self, how: Read, ticket: u64, outcome: ReadOutcome) -> u64 {
+        let mut count = 0;
         while let Some(front) = self.waiting[how as usize].front().copied()
             && front.ticket <= ticket
         {
@@ -105,7 +106,9 @@ impl Readers {
             let row = self.rows[front.row].as_mut().expect("a reader stays as long as something of it waits");
             row.on_the_way -= 1;
             row.reply(front.number, outcome);
+            count += 1;
         }
+        count
     }
 
     /// The agent ends.

@@ -6,6 +6,7 @@ use ringleader_core::types::{MAX_NODES, NodeId};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::metrics::Metrics;
 use crate::seqlock::SeqLock;
 
 /// What a node is at the moment.
@@ -167,6 +168,7 @@ pub(crate) struct Words {
     pub(crate) events_dropped: u64,
     pub(crate) shots: u64,
     pub(crate) taking: TakingWords,
+    pub(crate) metrics: Metrics,
     pub(crate) followers: [FollowerWords; MAX_NODES + 1],
 }
 

@@ -4,4 +4,5 @@
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 pub(crate) use std::thread::yield_now;
 
+pub(crate) use rtrb::chunks::WriteChunk;
 pub(crate) use rtrb::{Consumer, Producer, RingBuffer};

@@ -14,7 +14,7 @@ pub(crate) use loom::thread::yield_now;
 use crate::weak::{self, Weak};
 
 /// Room for two small payloads of a lane, so that the third one wraps.
-const CAPACITY: usize = 24;
+const CAPACITY: usize = 40;
 
 /// An atomic word, whose orders can be weakened.
 #[derive(Debug)]
@@ -182,6 +182,11 @@ pub(crate) struct WriteChunk<'a, T> {
 impl<T> WriteChunk<'_, T> {
     pub(crate) fn as_mut_slices(&mut self) -> (&mut [T], &mut [T]) {
         self.elements.split_at_mut(self.cut)
+    }
+
+    pub(crate) fn commit(mut self, count: usize) {
+        self.elements.truncate(count);
+        self.commit_all();
     }
 
     pub(crate) fn commit_all(self) {
