@@ -5,9 +5,10 @@ ARGS ?=
 SEEDS ?= 20000
 SECONDS ?= 60
 ROUNDS ?= 20
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup
+.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -19,6 +20,8 @@ help:
 	@echo 'make chaos        ROUNDS (20) of real processes that are killed, stopped and started anew, members and leaders changed, judged'
 	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
+	@echo 'make embed        libringleader for C and C++: its tests, under sanitizers and valgrind, and its examples (some minutes)'
+	@echo 'make install      headers, libraries, pkg-config file and CMake package, to PREFIX (/usr/local) below DESTDIR'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -33,6 +36,7 @@ test: setup lint no-std
 		$(CARGO) test --workspace; \
 	fi
 	@$(MAKE) --no-print-directory planted ARGS=
+	@$(MAKE) --no-print-directory embed
 	tests/lab/run.sh
 
 lint: setup
@@ -82,6 +86,31 @@ lab: setup
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 cpio binutils; } || true
 	tests/lab/run.sh $(ARGS)
+
+# The library for C and C++, as it is shipped: shared and static, and the core by itself.
+libraries: setup
+	$(CARGO) build --release --quiet --package ringleader-ffi
+	$(CARGO) rustc --quiet --package ringleader-acceptor --profile freestanding --features freestanding --crate-type staticlib
+
+install: libraries
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' ffi/install.sh $(TARGET_DIR)
+
+# LEAK_ROUNDS=100000 SEEDS=500: the long form; ONLY=lane: some of it.
+embed: embed-tools libraries
+	ffi/tests/run.sh $(TARGET_DIR)
+
+embed-tools:
+	@missing=; \
+	for tool in gcc:gcc g++:g++ clang:clang clang++:clang cmake:cmake pkg-config:pkg-config valgrind:valgrind nm:binutils diff:diffutils; do \
+		command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
+	done; \
+	[ -z "$$missing" ] || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; } || \
+		{ echo "make embed: missing:$$missing" >&2; exit 1; }
+
+# Makes include/ringleader.h anew; the tests compare it.
+header:
+	RINGLEADER_BLESS=1 $(CARGO) test --quiet --package ringleader-header
 
 acceptance: setup
 	$(CARGO) build --release --package ringleader

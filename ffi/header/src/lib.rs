@@ -1,0 +1,1 @@
+//! Nothing: what makes and checks `include/ringleader.h` is a test (`tests/header.rs`).
