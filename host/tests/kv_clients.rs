@@ -6,15 +6,79 @@ mod kv_common;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use demo_common::turn;
+use demo_common::{Turn, turn};
 use kv_common::{Answer, Conn, Place, encoded, free_ports, has_redis_tools, said, until};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as RunnerConfig, TestRunner};
 use rustix::process::{Pid, Signal, kill_process};
+
+/// `ringleader kv --nodes`. Dropped, it is killed.
+struct Group {
+    child: Child,
+    first: u16,
+    /// What it said when it was ready.
+    told: Vec<String>,
+}
+
+impl Group {
+    fn start(turn: &Turn, nodes: u16) -> Group {
+        let first = free_ports(nodes)[0];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringleader"));
+        command.args(["kv", "--nodes", &nodes.to_string(), "--port", &first.to_string()]);
+        command.env("TMPDIR", turn.path("")).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let mut told = Vec::new();
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        while told.len() < 6 {
+            match lines.next() {
+                Some(line) => told.push(line.expect("text")),
+                None => panic!("{}", said(&child.wait_with_output().expect("ended"))),
+            }
+        }
+        Group { child, first, told }
+    }
+
+    /// The words behind the name of the program in this line of what it said.
+    fn words(&self, line: usize) -> Vec<&str> {
+        self.told[line].split('#').next().unwrap_or_default().split_whitespace().skip(1).collect()
+    }
+
+    fn directory(&self) -> PathBuf {
+        Path::new(self.words(3)[2]).parent().expect("a directory").to_owned()
+    }
+
+    fn connect(&self, node: u16) -> Conn {
+        Conn::new(([127, 0, 0, 1], self.first + node - 1).into()).expect("connected")
+    }
+
+    fn process_of(&self, node: u16) -> i32 {
+        let info = self.connect(node).say("INFO server");
+        let id = info.lines().find_map(|line| line.strip_prefix("process_id:"));
+        id.expect("told").parse().expect("a number")
+    }
+
+    fn interrupt(&mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("sent");
+        self.child.wait().expect("ended").code()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a process is there, and more than a name that nobody has asked for yet.
+fn lives(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
 
 #[test]
 fn one_command_starts_a_group_that_redis_cli_talks_to_and_leaves_nothing_behind() {
@@ -22,23 +86,8 @@ fn one_command_starts_a_group_that_redis_cli_talks_to_and_leaves_nothing_behind(
         return;
     }
     let turn = turn();
-    // Three ports in a row: whoever has one of them is asked to try the next three.
-    let first = free_ports(1)[0].clamp(2000, 60_000) / 3 * 3;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ringleader"));
-    command.args(["kv", "--nodes", "3", "--port", &first.to_string()]);
-    command.env("TMPDIR", turn.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut group = command.spawn().expect("starts");
-    let mut told = Vec::new();
-    let mut lines = BufReader::new(group.stdout.take().expect("piped")).lines();
-    while told.len() < 6 {
-        match lines.next() {
-            Some(line) => told.push(line.expect("text")),
-            None => {
-                let output = group.wait_with_output().expect("ended");
-                panic!("{}", said(&output));
-            }
-        }
-    }
+    let mut group = Group::start(&turn, 3);
+    let (first, told) = (group.first, &group.told);
     assert!(told[0].starts_with("ready: 3 nodes at 127.0.0.1:"), "{told:?}");
     let cli = |port: u16, args: &[&str]| {
         let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(args).output();
@@ -126,17 +175,91 @@ fn one_command_starts_a_group_that_redis_cli_talks_to_and_leaves_nothing_behind(
     }
     assert_eq!(cli(leader, &["STRLEN", "key:__rand_int__"]), "3");
     // Its configuration is one for all other commands.
-    let status: Vec<&str> = told[3].split_whitespace().collect();
-    let output = Command::new(env!("CARGO_BIN_EXE_ringleader")).args(&status[1..]).output().expect("runs");
+    let output = Command::new(env!("CARGO_BIN_EXE_ringleader")).args(group.words(3)).output().expect("runs");
     assert!(said(&output).contains("in term"), "{}", said(&output));
-    let directory = Path::new(status[3]).parent().expect("a directory").to_owned();
+    let directory = group.directory();
     assert!(directory.exists());
-    kill_process(Pid::from_child(&group), Signal::INT).expect("sent");
-    assert_eq!(group.wait().expect("ended").code(), Some(0));
+    assert_eq!(group.interrupt(), Some(0));
     assert!(!directory.exists());
     for port in first..first + 3 {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     }
+}
+
+#[test]
+fn a_group_whose_command_is_killed_runs_no_more_and_the_next_one_sweeps_what_it_left() {
+    let turn = turn();
+    let mut group = Group::start(&turn, 3);
+    let (directory, nodes) = (group.directory(), [1, 2, 3].map(|node| group.process_of(node)));
+    assert!(nodes.iter().all(|node| lives(*node)));
+    group.child.kill().expect("killed");
+    group.child.wait().expect("ended");
+    until(|| !nodes.iter().any(|node| lives(*node)), || format!("{nodes:?} live on"));
+    assert!(directory.exists(), "nobody was there to remove it");
+    let mut next = Group::start(&turn, 1);
+    assert!(!directory.exists(), "the next one was");
+    // One that lives is not swept.
+    let mut third = Group::start(&turn, 1);
+    assert_eq!(next.connect(1).say("SET a 1"), "OK");
+    assert!(next.directory().exists() && third.directory().exists());
+    assert_eq!((next.interrupt(), third.interrupt()), (Some(0), Some(0)));
+    assert!(!next.directory().exists() && !third.directory().exists());
+}
+
+#[test]
+fn a_node_that_dies_is_started_again_by_the_command_that_is_printed() {
+    let turn = turn();
+    let mut group = Group::start(&turn, 3);
+    let mut lines = BufReader::new(group.child.stderr.take().expect("piped")).lines();
+    let mut said_of = |what: &str| loop {
+        let line = lines.next().expect("it does not end without a word").expect("text");
+        if line.contains(what) {
+            return line;
+        }
+    };
+    let leads = |node: &u16| group.connect(*node).say("ROLE").starts_with("master");
+    let mut leader = None;
+    until(
+        || {
+            leader = (1..=3).find(leads);
+            leader.is_some()
+        },
+        || "nobody leads".to_owned(),
+    );
+    let leader = leader.expect("found");
+    assert_eq!(group.connect(leader).say("SET a 1"), "OK");
+    let process = Pid::from_raw(group.process_of(leader)).expect("a process");
+    kill_process(process, Signal::KILL).expect("sent");
+    let line = said_of("start it again: ringleader ");
+    let words = line.split_once("start it again: ringleader ").expect("seen").1.split(' ');
+    let mut again = Command::new(env!("CARGO_BIN_EXE_ringleader"));
+    again.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = again.spawn().expect("starts");
+    let mut again = Group { child, first: group.first, told: Vec::new() };
+    // It is a voter again, and counts; and has what was written before.
+    let is_well = || {
+        let mut asked = Command::new(env!("CARGO_BIN_EXE_ringleader"));
+        let config = group.words(3)[2].to_owned();
+        let output =
+            asked.args(["status", "--json", "--config", &config, "--node", &leader.to_string()]).output();
+        let status: serde_json::Value =
+            serde_json::from_slice(&output.expect("runs").stdout).unwrap_or_default();
+        status["voters"] == 3 && status["lost"] == 0 && status["formed"] == true
+    };
+    until(is_well, || "it does not come back".to_owned());
+    until(
+        || {
+            Conn::new(([127, 0, 0, 1], group.first + leader - 1).into())
+                .is_ok_and(|mut conn| conn.ask("GET a").is_ok_and(|answer| answer.text() == "1"))
+        },
+        || "it does not know what was written".to_owned(),
+    );
+    // Its own terminal ends it; who started the others says so.
+    assert_eq!(group.interrupt(), Some(0));
+    said_of(&format!("node {leader}, which somebody started again, goes on"));
+    assert!(!group.directory().exists());
+    assert!(again.child.try_wait().expect("its status").is_none());
+    assert_eq!(again.interrupt(), Some(0));
 }
 
 #[test]
@@ -149,6 +272,14 @@ fn a_port_that_is_taken_and_a_group_without_a_password_are_said_before_anything_
         .expect("runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains(&format!("cannot listen at 127.0.0.1:{port}")), "{}", said(&output));
+    let output = Command::new(env!("CARGO_BIN_EXE_ringleader"))
+        .args(["kv", "--nodes", "1", "--memory", "100000", "--port", &free_ports(1)[0].to_string()])
+        .output()
+        .expect("runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("--memory 100000: it is a multiple of 64K"), "{}", said(&output));
+    let output = Command::new(env!("CARGO_BIN_EXE_ringleader")).arg("kv").output().expect("runs");
+    assert!(said(&output).contains("--nodes <COUNT>"), "a newcomer has no file: {}", said(&output));
     let place = Place::new("", "listen = \"0.0.0.0:0\"");
     let output = place.command("kv", 1).output().expect("runs");
     assert_eq!(output.status.code(), Some(2));
@@ -181,6 +312,18 @@ fn who_does_not_know_the_password_gets_nothing() {
     large.send(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100000\r\n").expect("sent");
     assert!(large.answer().expect("answered").is_error("ERR"));
     assert!(large.answer().is_err(), "it is gone");
+    // Nor are answers that it does not take: they are not made.
+    let mut greedy = place.connect(leader);
+    greedy.stream.set_write_timeout(Some(Duration::from_secs(1))).expect("set");
+    let bytes = b"GET a\r\n".repeat(10_000);
+    let swallowed = (0..1000).take_while(|_| greedy.send(&bytes).is_ok()).count();
+    assert!(swallowed < 1000, "it is read on and on");
+    let mut known = place.connect(leader);
+    known.send(&encoded(&[b"AUTH", b"open sesame"])).expect("sent");
+    assert_eq!(known.answer().expect("answered").text(), "OK");
+    let kept = bytes_waiting(&mut known);
+    assert!((16 << 10..256 << 10).contains(&kept), "{kept}");
+    drop(greedy);
     // A word of the password is in two arguments otherwise.
     stranger.send(&encoded(&[b"AUTH", b"open sesame"])).expect("sent");
     assert_eq!(stranger.answer().expect("answered").text(), "OK");
@@ -194,6 +337,33 @@ fn who_does_not_know_the_password_gets_nothing() {
         let said =
             place.redis_cli(follower, &["--no-auth-warning", "-c", "-a", "open sesame", "SET", "a", "2"]);
         assert_eq!(said, "OK", "and is taken along when it is sent to another node");
+    }
+}
+
+fn bytes_waiting(conn: &mut Conn) -> u64 {
+    let info = conn.say("INFO clients");
+    let line = info.lines().find_map(|line| line.strip_prefix("client_bytes_waiting:"));
+    line.expect("told").parse().expect("a number")
+}
+
+/// A page of somebody else's in a browser on this machine can have it say this to any port; what it says must not be taken for
+/// commands.
+#[test]
+fn a_browser_changes_nothing() {
+    let place = Place::new("ring = \"1M\"", "");
+    let nodes = place.group();
+    let leader = place.leader(&nodes);
+    let mut good = place.connect(leader);
+    assert_eq!(good.say("SET a 1"), "OK");
+    for head in ["POST / HTTP/1.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1", "PUT / HTTP/1.1\r\nhost: there"] {
+        let mut browser = place.connect(leader);
+        browser.send(format!("{head}\r\n\r\nFLUSHALL\r\nSET a 2\r\n").as_bytes()).expect("sent");
+        let mut answers = Vec::new();
+        while let Ok(answer) = browser.answer() {
+            answers.push(answer.text());
+        }
+        assert_eq!(answers.last().map(String::as_str), Some("ERR this is no web server"), "{answers:?}");
+        assert_eq!(good.say("GET a"), "1");
     }
 }
 
@@ -242,14 +412,9 @@ fn malformed_and_oversized_commands_harm_nobody_else() {
     let mut greedy = place.connect(leader);
     let command = encoded(&[b"GET", b"large:1"]);
     greedy.send(&command.repeat(1000)).expect("sent");
-    let kept = |good: &mut Conn| {
-        let info = good.say("INFO clients");
-        let line = info.lines().find_map(|line| line.strip_prefix("client_bytes_waiting:"));
-        line.expect("told").parse::<u64>().expect("a number")
-    };
-    until(|| kept(&mut good) > 1 << 20, || "nothing waits".to_owned());
+    until(|| bytes_waiting(&mut good) > 1 << 20, || "nothing waits".to_owned());
     std::thread::sleep(Duration::from_millis(300));
-    assert!(kept(&mut good) < 4 << 20, "a hundred megabytes are not made");
+    assert!(bytes_waiting(&mut good) < 4 << 20, "a hundred megabytes are not made");
     for _ in 0..1000 {
         assert_eq!(greedy.answer().expect("answered"), Answer::Bulk(value.clone()));
     }
@@ -321,6 +486,26 @@ fn whatever_bytes_come_the_others_are_served() {
     result.expect("others are served");
     for node in &nodes {
         assert!(place.status(node.node).is_some(), "{}", node.said());
+    }
+}
+
+/// Each is more than may wait for a client, and goes as soon as it is made: then nothing but that tells that there is room again.
+#[test]
+fn large_answers_come_one_after_the_other() {
+    let place = Place::new("", "");
+    let nodes = place.group();
+    let leader = place.leader(&nodes);
+    for (len, count) in [(1_100_000, 3), (1_100_000, 40), (1_500_000, 3), (1_500_000, 10)] {
+        let mut conn = place.connect(leader);
+        let large = vec![b'x'; len];
+        let bytes = [encoded(&[b"ECHO", &large]).repeat(count), encoded(&[b"PING"])].concat();
+        let mut sending = conn.stream.try_clone().expect("cloned");
+        let sender = std::thread::spawn(move || sending.write_all(&bytes).expect("sent"));
+        for at in 0..count {
+            assert_eq!(conn.answer().expect("answered"), Answer::Bulk(large.clone()), "{at} of {count}");
+        }
+        assert_eq!(conn.answer().expect("answered").text(), "PONG");
+        sender.join().expect("ended");
     }
 }
 

@@ -364,6 +364,33 @@ fn no_acknowledged_write_is_lost_when_the_leader_is_killed_in_mid_load() {
     load.finish(&place);
 }
 
+/// Nobody is left to take a write, or to say what is the latest: the client is told that, and waits no longer than it takes.
+#[test]
+fn without_a_majority_nothing_is_acknowledged_and_nothing_is_read() {
+    let place = Place::new("ring = \"1M\"", "");
+    let mut nodes = place.group();
+    let leader = place.leader(&nodes);
+    let (mut writing, mut reading) = (place.connect(leader), place.connect(leader));
+    assert_eq!(writing.say("SET a 1"), "OK");
+    nodes.iter_mut().filter(|node| node.node != leader).for_each(Running::kill);
+    // The memory of who has just died takes some more.
+    let mut written = Answer::Status("OK".to_owned());
+    while written.text() == "OK" {
+        written = writing.ask("SET a 2").expect("answered");
+    }
+    assert!(written.is_error("UNKNOWN"), "{written:?}");
+    assert!(reading.say("INFO stats").contains("unknown_replies:1\r\n"));
+    // By now it knows.
+    writing.send(&encoded(&[b"SET", b"a", b"3"])).expect("sent");
+    reading.send(&encoded(&[b"GET", b"a"])).expect("sent");
+    for conn in [&mut writing, &mut reading] {
+        let answer = conn.answer().expect("answered");
+        assert!(answer.is_error("CLUSTERDOWN"), "{answer:?}");
+    }
+    assert_eq!(writing.say("PING"), "PONG");
+    assert!(writing.say("CLUSTER INFO").contains("cluster_state:fail"));
+}
+
 /// A leader that sleeps has writes on its way when it wakes up: it finds out from the others' log what became of them.
 #[test]
 fn a_leader_that_slept_tells_what_became_of_its_writes() {
@@ -376,14 +403,10 @@ fn a_leader_that_slept_tells_what_became_of_its_writes() {
         let at = usize::from(leader) - 1;
         nodes[at].signal(Signal::STOP);
         let others: Vec<u8> = (1..=3).filter(|node| *node != leader).collect();
-        // Its clients wait for it. Another one does not.
-        let mut client = Follower::new(&place);
-        client.next = usize::from(others[0]) - 1;
-        client.addresses.remove(at);
-        client.addresses.insert(at, place.address(others[0]));
+        // Its clients wait for it. Others do not.
         let is_taken_over = || {
-            let known = client.pipeline(&[encoded(&[b"SET", b"awake", b"1"])]).remove(0);
-            matches!(known, Known::Answered(Answer::Status(_)))
+            let set = |node: &u8| place.connect(*node).ask("SET awake 1");
+            others.iter().any(|node| set(node).is_ok_and(|answer| answer.text() == "OK"))
         };
         until(is_taken_over, || "nobody takes over".to_owned());
         nodes[at].signal(Signal::CONT);

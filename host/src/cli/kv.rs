@@ -20,18 +20,19 @@ use crate::service::Error;
 /// addresses take a password. A group is formed once, by `ringleader form`; --nodes does that by itself.
 #[derive(clap::Args, Debug)]
 #[command(
+    group(clap::ArgGroup::new("which").required(true).args(["config", "nodes"])),
     after_help = "Exit status: 0 after a signal to end, 1 when something failed, 2 when the configuration, or what it \
                   names, is wrong: then nothing was started and nothing is left behind."
 )]
 pub(super) struct Args {
     /// The configuration: of this node, or of all nodes of the group
-    #[arg(long, value_name = "FILE", required_unless_present = "nodes")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Which node, in place of the one that the file names
     #[arg(long, value_name = "ID", conflicts_with = "nodes")]
     node: Option<u8>,
     /// Start so many nodes on this machine, form their group, and end all of them with this command
-    #[arg(long, value_name = "COUNT", conflicts_with = "config", value_parser = clap::value_parser!(u8).range(1..=15))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=15))]
     nodes: Option<u8>,
     /// With --nodes: the first node's port; the others have the next ones
     #[arg(long, value_name = "PORT", requires = "nodes", default_value_t = 7001, value_parser = clap::value_parser!(u16).range(1..))]

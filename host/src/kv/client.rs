@@ -19,7 +19,7 @@ use super::request::{Cut, Cutter, Limits, Malformed};
 pub(super) const CHUNK: usize = 64 << 10;
 /// Commands without an answer: more are not read before.
 pub(super) const MAX_OWED: usize = 1024;
-/// Bytes of answers that were not taken: above that none are made.
+/// Bytes of answers that were not taken, and of commands without an answer: above that no more is taken of a client.
 pub(super) const MAX_OUT: usize = 1 << 20;
 /// Buffers keep so much when they are empty.
 const KEEP: usize = 64 << 10;
@@ -58,6 +58,9 @@ pub(super) struct Client {
     slots: VecDeque<Slot>,
     /// Number of the first of them.
     first: u64,
+    /// Bytes in the slots: of commands on their way, and of answers behind those.
+    owed_len: usize,
+    made_len: usize,
     /// Of the slots, those of writes on their way, and those of these that are answered with a value; and those of reads.
     pub(super) writes: usize,
     pub(super) heavy: usize,
@@ -75,7 +78,8 @@ pub(super) struct Client {
 /// A place in the queue of answers.
 #[derive(Debug)]
 enum Slot {
-    Waits,
+    /// Bytes of the command.
+    Waits(usize),
     /// Its bytes.
     Made(Vec<u8>),
 }
@@ -117,6 +121,8 @@ impl Client {
             has_none: true,
             slots: VecDeque::new(),
             first: 0,
+            owed_len: 0,
+            made_len: 0,
             writes: 0,
             heavy: 0,
             reads: 0,
@@ -188,9 +194,14 @@ impl Client {
         }
     }
 
-    /// Bytes that wait here for something: of commands not whole, and of answers not taken.
+    /// Bytes that wait here for something: of commands not whole or not answered, and of answers not taken.
     pub(super) fn kept(&self) -> usize {
-        self.input.len() - self.start + self.out.len() - self.sent
+        // While it is lent there is no input.
+        self.input.len().saturating_sub(self.start) + self.owed_len + self.answers_len()
+    }
+
+    fn answers_len(&self) -> usize {
+        self.out.len() - self.sent + self.made_len
     }
 
     /// Whether it has sent everything, and no command is left of that.
@@ -200,9 +211,9 @@ impl Client {
 
     // What it gets.
 
-    /// Whether more answers may be made for it now.
-    pub(super) fn has_room(&self) -> bool {
-        self.out.len() - self.sent <= MAX_OUT && self.slots.len() < MAX_OWED
+    /// Whether more commands may be taken of it now, when so many bytes may wait.
+    pub(super) fn has_room(&self, max: usize) -> bool {
+        self.answers_len() <= max && self.owed_len <= max && self.slots.len() < MAX_OWED
     }
 
     /// Whether reads that are owed may be made now: few answers wait, and none was put off.
@@ -232,32 +243,39 @@ impl Client {
         } else {
             let mut bytes = Vec::new();
             reply.encode(self.protocol, &mut bytes);
+            self.made_len += bytes.len();
             self.slots.push_back(Slot::Made(bytes));
         }
     }
 
-    /// A place for the answer to the command just taken.
-    pub(super) fn owe(&mut self) -> u64 {
+    /// A place for the answer to the command just taken, which has so many bytes.
+    pub(super) fn owe(&mut self, len: usize) -> u64 {
         let number = self.next_slot();
-        self.slots.push_back(Slot::Waits);
+        self.owed_len += len;
+        self.slots.push_back(Slot::Waits(len));
         number
     }
 
     /// The answer to one that waited.
     pub(super) fn answer_owed(&mut self, number: u64, reply: &Reply<'_>) {
         let Some(at) = number.checked_sub(self.first) else { return };
+        let Some(slot) = self.slots.get_mut(at as usize) else { return };
+        let Slot::Waits(len) = *slot else { return };
+        self.owed_len -= len;
         if at == 0 {
             reply.encode(self.protocol, &mut self.out);
             self.slots.pop_front();
             self.first += 1;
             while let Some(Slot::Made(bytes)) = self.slots.front() {
+                self.made_len -= bytes.len();
                 self.out.extend_from_slice(bytes);
                 self.slots.pop_front();
                 self.first += 1;
             }
-        } else if let Some(slot) = self.slots.get_mut(at as usize) {
+        } else {
             let mut bytes = Vec::new();
             reply.encode(self.protocol, &mut bytes);
+            self.made_len += bytes.len();
             *slot = Slot::Made(bytes);
         }
     }
@@ -353,6 +371,7 @@ pub(super) fn turn_away(mut stream: TcpStream, why: &Reply<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter;
     use std::net::{TcpListener, TcpStream as Plain};
 
     const LIMITS: Limits = Limits { len: 10 << 20, count: 100 };
@@ -374,12 +393,12 @@ mod tests {
     #[test]
     fn answers_go_out_in_the_order_of_the_commands() {
         let (mut client, mut theirs) = pair();
-        let (a, b) = (client.owe(), client.owe());
+        let (a, b) = (client.owe(10), client.owe(20));
         client.answer(&Reply::Int(3));
-        let d = client.owe();
+        let d = client.owe(30);
         client.answer_owed(b, &Reply::Int(2));
-        client.send();
-        assert_eq!(client.kept(), 0, "the first is not there");
+        assert!(!client.send(), "the first is not there");
+        assert_eq!(client.kept(), 10 + 30 + 2 * ":3\r\n".len());
         client.answer_owed(a, &Reply::Int(1));
         client.send();
         assert_eq!(read(&mut theirs, 12), ":1\r\n:2\r\n:3\r\n");
@@ -391,7 +410,29 @@ mod tests {
         client.answer_owed(99, &Reply::Int(9));
         client.send();
         assert_eq!(read(&mut theirs, 8), ":4\r\n:5\r\n");
-        assert!(!client.is_owed());
+        assert_eq!((client.is_owed(), client.kept()), (false, 0));
+    }
+
+    #[test]
+    fn what_waits_for_an_answer_is_bounded_in_bytes_too() {
+        let (mut client, _theirs) = pair();
+        let large = vec![b'x'; MAX_OUT / 4];
+        let slots: Vec<u64> =
+            iter::from_fn(|| client.has_room(MAX_OUT).then(|| client.owe(large.len()))).collect();
+        assert_eq!((slots.len(), client.kept()), (5, 5 * large.len()), "commands");
+        for slot in &slots[1..] {
+            client.answer_owed(*slot, &Reply::OK);
+        }
+        let mut count = 0;
+        while client.has_room(MAX_OUT) {
+            client.answer(&Reply::Bulk(large.as_slice().into()));
+            count += 1;
+        }
+        assert_eq!(count, 4, "answers behind one that is owed");
+        client.answer_owed(slots[0], &Reply::OK);
+        client.dismiss();
+        let waiting = client.kept();
+        assert!((MAX_OUT..MAX_OUT + 200).contains(&waiting), "{waiting}");
     }
 
     #[test]
@@ -400,7 +441,7 @@ mod tests {
         let value = vec![b'x'; MAX_OUT];
         let reply = Reply::Bulk(value.as_slice().into());
         let mut count = 0;
-        while client.has_room() {
+        while client.has_room(MAX_OUT) {
             client.answer(&reply);
             client.send();
             count += 1;
@@ -415,11 +456,11 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(reading.join().expect("ended"), count * (MAX_OUT + 12));
-        assert!(client.has_room());
+        assert!(client.has_room(MAX_OUT));
         for _ in 0..MAX_OWED {
-            client.owe();
+            client.owe(0);
         }
-        assert!(!client.has_room());
+        assert!(!client.has_room(MAX_OUT));
     }
 
     #[test]
@@ -431,7 +472,7 @@ mod tests {
             client.handle_event(true, false, false);
         }
         assert!(matches!(client.next(LIMITS), Ok(Some(Cut::Line(6)))));
-        let owed = client.owe();
+        let owed = client.owe(6);
         client.dismiss();
         assert!(!client.stays() && !client.leave(Instant::now(), &mut [0; 100]));
         client.answer_owed(owed, &Reply::OK);

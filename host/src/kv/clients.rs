@@ -144,11 +144,23 @@ impl Clients {
 
     /// One that was lent comes back.
     pub(super) fn give_back(&mut self, client: Box<Client>) {
-        let place = &mut self.places[(client.id & ((1 << PLACE_BITS) - 1)) as usize];
-        let kept = client.kept();
+        let at = (client.id & ((1 << PLACE_BITS) - 1)) as usize;
+        self.places[at].client = Some(client);
+        self.count_kept(at);
+    }
+
+    /// This one, which is not lent, keeps more or less than before.
+    pub(super) fn recount(&mut self, id: u64) {
+        if self.get(id).is_some() {
+            self.count_kept((id & ((1 << PLACE_BITS) - 1)) as usize);
+        }
+    }
+
+    fn count_kept(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        let kept = place.client.as_ref().map_or(0, |client| client.kept());
         self.kept = self.kept - place.kept + kept;
         place.kept = kept;
-        place.client = Some(client);
     }
 
     /// One that was lent has gone.
@@ -160,10 +172,25 @@ impl Clients {
         self.count -= 1;
     }
 
-    /// Whether all of them together keep more than they may, and this one, which is lent, more than anybody has to.
+    /// Whether all of them together keep more than they may, and this one, which is lent, more than its share.
     pub(super) fn keeps_too_much(&self, client: &Client) -> bool {
         let at = (client.id & ((1 << PLACE_BITS) - 1)) as usize;
-        self.kept - self.places[at].kept + client.kept() > self.max_kept && client.kept() > MAX_OUT
+        self.kept - self.places[at].kept + client.kept() > self.max_kept && client.kept() > self.share()
+    }
+
+    /// Bytes that each may keep, whatever the others do.
+    pub(super) fn share(&self) -> usize {
+        (self.max_kept / self.count.max(1)).min(MAX_OUT)
+    }
+
+    /// Bytes that may wait for one of them before no more is taken of it.
+    pub(super) fn max_waiting(&self) -> usize {
+        if self.kept > self.max_kept { self.share() } else { MAX_OUT }
+    }
+
+    /// Whether there is room for so many bytes more of this one.
+    pub(super) fn has_room_for(&self, len: usize, client: &Client) -> bool {
+        len <= self.room() || client.kept() + len <= self.share()
     }
 
     /// Bytes that may wait besides those that do.
@@ -176,5 +203,56 @@ impl Clients {
         if let Some(client) = self.get(id) {
             client.drop_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kv::reply::Reply;
+    use std::net::{TcpListener, TcpStream as Plain};
+
+    /// A client that takes nothing, and its other end.
+    fn add(clients: &mut Clients) -> (u64, Plain) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let theirs = Plain::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (ours, address) = listener.accept().expect("accepted");
+        let at = clients.vacancy().expect("a place");
+        clients.add(at, TcpStream::from_std(ours), address, true);
+        (*clients.listed.last().expect("it is new"), theirs)
+    }
+
+    #[test]
+    fn all_together_keep_no_more_than_they_may_and_each_has_a_share() {
+        let mut clients = Clients::new(10, 1000);
+        let (a, _a) = add(&mut clients);
+        let (b, _b) = add(&mut clients);
+        assert_eq!((clients.room(), clients.share(), clients.max_waiting()), (1000, 500, MAX_OUT));
+        let owe = |clients: &mut Clients, id, len| {
+            clients.get(id).expect("there").owe(len);
+            clients.recount(id);
+        };
+        owe(&mut clients, a, 800);
+        owe(&mut clients, b, 100);
+        assert_eq!((clients.kept(), clients.room()), (900, 100));
+        let lent = clients.lend(b).expect("there");
+        assert!(clients.has_room_for(100, &lent), "there is room");
+        assert!(clients.has_room_for(400, &lent), "this is its share");
+        assert!(!clients.has_room_for(401, &lent) && !clients.keeps_too_much(&lent));
+        clients.give_back(lent);
+        // Whoever has more than a share when there is no more room goes first.
+        owe(&mut clients, b, 300);
+        assert_eq!((clients.kept(), clients.room(), clients.max_waiting()), (1200, 0, 500));
+        let (first, second) = (clients.lend(a).expect("there"), clients.lend(b).expect("there"));
+        assert!(clients.keeps_too_much(&first) && !clients.keeps_too_much(&second));
+        assert!(!first.has_room(clients.max_waiting()) && second.has_room(clients.max_waiting()));
+        clients.remove(first);
+        clients.give_back(second);
+        assert_eq!((clients.kept(), clients.count()), (400, 1));
+        // What was answered is not kept, and what is gone is not counted.
+        clients.get(b).expect("there").answer_owed(0, &Reply::OK);
+        clients.recount(b);
+        clients.recount(a);
+        assert_eq!(clients.kept(), 300 + "+OK\r\n".len());
     }
 }

@@ -11,6 +11,9 @@ pub(super) type Args<'a> = &'a [&'a [u8]];
 /// Later than any clock says, in milliseconds: what is added to a time does not overflow.
 const MAX_MS: u64 = 1 << 60;
 
+/// Bytes of a pattern: with the bytes of keys that a call looks at it says how long that may take.
+const MAX_PATTERN: usize = 1024;
+
 /// A command about keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Request<'a> {
@@ -205,6 +208,9 @@ fn scan<'a>(args: Args<'a>) -> Result<Scan<'a>, Reply<'static>> {
     for option in args[2..].chunks(2) {
         let [name, value] = *option else { return Err(SYNTAX) };
         if is(name, "MATCH") {
+            if value.len() > MAX_PATTERN {
+                return Err(Reply::error(format!("ERR a pattern of more than {MAX_PATTERN} bytes")));
+            }
             scan.pattern = Some(value);
         } else if is(name, "COUNT") {
             scan.count = usize::try_from(number(value)?).unwrap_or(0);
@@ -419,6 +425,7 @@ mod tests {
         assert!(said("EXPIRE k 1 NX GT").contains("not compatible"));
         assert!(said("EXPIRE k 1 LT GT").contains("not compatible"));
         assert_eq!(said("SCAN x"), "ERR invalid cursor");
+        assert!(said(&format!("SCAN 0 MATCH {}", "a".repeat(1025))).contains("more than 1024 bytes"));
         for line in ["GET", "GET a b", "MSET a", "MSET a b c", "MSETNX a b c"] {
             assert!(said(line).starts_with("ERR wrong number of arguments for '"), "{line}");
         }

@@ -9,7 +9,7 @@ use super::glob;
 use super::reply::Reply;
 use super::store::{NEVER, Store, cost};
 
-/// Keys that one SCAN looks at, whatever it asks for, and bytes of keys that end it early.
+/// Keys that one SCAN looks at, whatever it asks for, and bytes of those keys.
 const MAX_SCAN: usize = 10_000;
 const MAX_SCAN_LEN: usize = 1 << 20;
 
@@ -88,8 +88,8 @@ fn scan<'a>(store: &'a Store, scan: &Scan<'_>) -> Reply<'a> {
         }
         last = Some(hash);
         looked += 1;
+        len += key.len();
         if store.shows(item) && !scan.none && scan.pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
-            len += key.len();
             keys.push(Reply::Bulk(Cow::Borrowed(key)));
         }
     }
@@ -471,6 +471,24 @@ mod tests {
             }
         }
         assert!(stays.iter().all(|key| seen.get(key) == Some(&1)));
+    }
+
+    /// However few of them match.
+    #[test]
+    fn a_scan_looks_at_so_many_bytes_of_keys() {
+        let mut store = Store::default();
+        for n in 0..10 {
+            store.put(format!("{n}{}", "x".repeat(MAX_SCAN_LEN / 4)).as_bytes(), vec![], NEVER);
+        }
+        let mut rounds = 0;
+        let mut cursor = "0".to_owned();
+        while cursor != "0" || rounds == 0 {
+            let line = format!("SCAN {cursor} MATCH nothing COUNT 100");
+            let said = run(&mut store, &line, BOUNDS);
+            cursor = said.split('"').nth(1).expect("a cursor").to_owned();
+            rounds += 1;
+        }
+        assert_eq!(rounds, 3);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `ringleader kv --nodes N`: a group on this machine to try things with. A process a node, on loopback and shared memory, with a
-//! configuration of its own that other commands take, too; all of it goes when this process does.
+//! configuration of its own that other commands take, too; all of it goes when this process does. When that is killed the nodes die
+//! of it, and what they leave is swept by the next such command.
 
 use std::env;
 use std::fmt::Write as _;
@@ -16,12 +17,16 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::LOCAL_RING_LEN;
 use crate::config::Config;
 use crate::processes::{Fate, Process};
+use crate::scratch::{self, SHARED_MEMORY, Scratch};
 use crate::service::control::{Answer, Question, ask};
 use crate::service::{Error, say};
 use crate::signals::Signals;
 
-/// How long the nodes may take to come up, and to end.
+/// What the directories of such groups begin with.
+const PREFIX: &str = "ringleader-kv-";
+/// How long the nodes may take to come up, and to end: one that is stopped does not.
 const PATIENCE: Duration = Duration::from_secs(30);
+const END: Duration = Duration::from_secs(10);
 const NAP: Duration = Duration::from_millis(20);
 
 /// What group.
@@ -39,6 +44,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(), Error> {
     let failed = |error: io::Error| Error::Failed(error.to_string());
     let signals = Signals::install().map_err(failed)?;
+    if !options.memory.is_multiple_of(64 << 10) {
+        return Err(Error::Wrong(format!("--memory {}: it is a multiple of 64K", options.memory)));
+    }
     // One that is taken is better known before anything is made.
     for node in 0..u16::from(options.nodes) {
         let Some(port) = options.port.checked_add(node) else {
@@ -51,11 +59,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
             Error::Wrong(format!("cannot listen at 127.0.0.1:{port}: {error}: see --port"))
         })?;
     }
-    let shared = Path::new("/dev/shm");
+    let shared = Path::new(SHARED_MEMORY);
     let base = if shared.is_dir() { shared.to_owned() } else { env::temp_dir() };
-    let dir = tempfile::Builder::new().prefix("ringleader-kv-").tempdir_in(base).map_err(failed)?;
-    let path = dir.path().join("group.toml");
-    fs::write(&path, configuration(options, dir.path())).map_err(failed)?;
+    scratch::sweep(&base, PREFIX);
+    let scratch = Scratch::make(&base, PREFIX).map_err(failed)?;
+    let path = scratch.dir().join("group.toml");
+    fs::write(&path, configuration(options, scratch.dir())).map_err(failed)?;
     let mut nodes = Vec::new();
     let ended = bring_up(options, &path, &signals, &mut nodes).and_then(|is_up| {
         if is_up {
@@ -64,8 +73,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
         }
         Ok(())
     });
+    let gone: Vec<u8> =
+        nodes.iter().filter(|(_, process)| process.is_gone()).map(|(node, _)| *node).collect();
     let stopped = stop(&mut nodes);
-    drop(dir);
+    for node in gone.into_iter().filter(|node| answers(&path, *node)) {
+        say(format_args!(
+            "node {node}, which somebody started again, goes on without the others: end it where it was started"
+        ));
+    }
+    drop(scratch);
     ended.and(stopped)
 }
 
@@ -138,7 +154,9 @@ fn bring_up(
 fn check(nodes: &mut [(u8, Process)]) -> Result<(), Error> {
     for (node, process) in nodes {
         if process.went().map_err(|error| Error::Failed(error.to_string()))? {
-            return Err(Error::Failed(format!("node {node} did not come up")));
+            return Err(Error::Failed(format!(
+                "node {node} did not come up; how much memory each takes is set by --memory"
+            )));
         }
     }
     Ok(())
@@ -164,13 +182,19 @@ fn tell(options: &Options, path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether the node runs, be it that somebody has started it again.
+fn answers(path: &Path, node: u8) -> bool {
+    Config::read(path, Some(node))
+        .is_ok_and(|config| ask(&config.control, &Question::Status, Duration::from_secs(1)).is_ok())
+}
+
 /// Waits for a signal, or until no node runs any more.
 fn watch(nodes: &mut [(u8, Process)], path: &Path, signals: &Signals) -> Result<(), Error> {
     loop {
         let mut fds = vec![PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN)];
         let alive = nodes.iter().filter(|(_, process)| !process.is_gone());
         fds.extend(alive.map(|(_, process)| PollFd::from_borrowed_fd(process.pidfd(), PollFlags::IN)));
-        if fds.len() == 1 {
+        if fds.len() == 1 && !nodes.iter().any(|(node, _)| answers(path, *node)) {
             return Err(Error::Failed("no node runs any more".to_owned()));
         }
         let _ = poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 }));
@@ -201,7 +225,7 @@ fn stop(nodes: &mut [(u8, Process)]) -> Result<(), Error> {
             if process.went().map_err(|error| Error::Failed(error.to_string()))? {
                 break;
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > END {
                 say(format_args!("node {node} does not end, and is killed"));
                 process
                     .kill()

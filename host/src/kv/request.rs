@@ -76,7 +76,7 @@ impl Cutter {
         match bytes.first() {
             None => return Ok(None),
             Some(b'*') => {}
-            Some(_) => return self.line(bytes),
+            Some(_) => return self.line(bytes, limits.len.min(MAX_LINE)),
         }
         let mut left = match self.left {
             Some(left) => left,
@@ -115,14 +115,14 @@ impl Cutter {
         Ok(Some(Cut::Array(len)))
     }
 
-    fn line(&mut self, bytes: &[u8]) -> Result<Option<Cut>, Malformed> {
+    fn line(&mut self, bytes: &[u8], max: usize) -> Result<Option<Cut>, Malformed> {
         match bytes[self.at..].iter().position(|byte| *byte == b'\n') {
-            Some(at) if self.at + at <= MAX_LINE => {
+            Some(at) if self.at + at <= max => {
                 let len = self.at + at + 1;
                 *self = Cutter::default();
                 Ok(Some(Cut::Line(len)))
             }
-            None if bytes.len() <= MAX_LINE => {
+            None if bytes.len() <= max => {
                 self.at = bytes.len();
                 Ok(None)
             }
@@ -244,7 +244,10 @@ mod tests {
         assert_eq!(said(b"*1\r\n:5\r\n"), Malformed::Type(b':'));
         assert_eq!(said(b"*1\r\n*1\r\n"), Malformed::Type(b'*'));
         assert_eq!(said(b"*1\r\n$2\r\nabc\r\n"), Malformed::End);
-        assert_eq!(said(&[b'a'; MAX_LINE + 2]), Malformed::Line);
+        assert_eq!(said(&[b'a'; LIMITS.len + 1]), Malformed::Line);
+        let far = Limits { len: usize::MAX, count: 10 };
+        assert_eq!(Cutter::default().cut(&[b'a'; MAX_LINE + 1], far), Err(Malformed::Line));
+        assert_eq!(Cutter::default().cut(&[b'a'; MAX_LINE], far), Ok(None));
         let text = Malformed::Type(b'\n').to_string();
         assert!(!text.contains('\n'), "{text}");
     }

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 use tracing::{debug, info, warn};
 
 use super::batch;
-use super::client::{CHUNK, Client, MAX_OUT, turn_away};
+use super::client::{CHUNK, Client, turn_away};
 use super::clients::Clients;
 use super::cluster;
-use super::command::{self, Answer, Request, Write, parse};
+use super::command::{self, Answer, Request, Write, is, parse};
 use super::execute::{self, Bounds};
 use super::facts::Facts;
 use super::machine::{Piece, Shared, entries};
@@ -37,8 +38,9 @@ pub(super) const WAKER: Token = Token(usize::MAX - 1);
 /// What else the thread waits for.
 pub(super) const OTHERS: [Token; 2] = [Token(usize::MAX - 2), Token(usize::MAX - 3)];
 
-/// Commands taken of a client in one turn.
+/// Commands taken of a client in one turn, and bytes of reads that were put off and are made for it.
 const TURN: usize = 256;
+const TURN_LEN: usize = 8 << 20;
 /// Bytes of reads that are asked for together.
 const READ_LEN: usize = 1 << 20;
 /// Arguments of a command.
@@ -53,6 +55,8 @@ const STUCK: Duration = Duration::from_secs(60);
 const HOLD: Duration = Duration::from_secs(5);
 /// Writes of one client on their way that are answered with a value.
 const HEAVY: usize = 8;
+/// How long a client may be silent before its machine is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(300);
 /// How often all clients are looked at.
 const ROUND: Duration = Duration::from_millis(200);
 /// The longest sleep; that with something on its way, for which nothing rings; and the shortest.
@@ -258,9 +262,10 @@ impl<'a> Server<'a> {
                     *store = *loaded;
                     self.writes.pass_time(store.time());
                     self.counted.loaded += 1;
-                    // Their answers, if they were carried out, are not in a state.
-                    let ended = self.writes.take_ended();
-                    self.answer_all(&ended, &UNKNOWN);
+                    // The answers to those that are in a state are not in it.
+                    let (lost, doubtful) = self.writes.take_ended();
+                    self.answer_lost(&lost);
+                    self.answer_doubtful(&doubtful);
                 }
             }
         }
@@ -319,10 +324,7 @@ impl<'a> Server<'a> {
                 let doubtful = self.writes.take_doubtful(number);
                 match result {
                     Ok(()) => self.answer_lost(&doubtful),
-                    Err(_) => {
-                        self.counted.doubtful += doubtful.len() as u64;
-                        self.answer_all(&doubtful, &UNKNOWN);
-                    }
+                    Err(_) => self.answer_doubtful(&doubtful),
                 }
             } else {
                 self.end_asked(&asked, result);
@@ -336,32 +338,34 @@ impl<'a> Server<'a> {
         let store = shared.store();
         let (mut commands, mut args) = (asked.commands.commands(), Vec::new());
         let now = self.writes.now();
-        let (mut made, room) = (0, self.clients.room());
         for place in &asked.places {
             commands.next_into(&mut args);
+            let room = self.clients.room();
             let Some(client) = self.clients.get(place.client) else { continue };
             client.reads -= 1;
             match result {
-                Ok(()) if client.has_room_for_values() && room > made => {
-                    let reply = self.facts.read(&store, &args, now);
-                    made += reply.len();
-                    client.answer_owed(place.slot, &reply);
+                Ok(()) if client.has_room_for_values() && room > 0 => {
+                    client.answer_owed(place.slot, &self.facts.read(&store, &args, now));
                 }
                 Ok(()) => {
                     client.deferred.push_back((place.slot, args.iter().map(|arg| arg.to_vec()).collect()))
                 }
                 Err(failure) => client.answer_owed(place.slot, &down(failure)),
             }
+            self.clients.recount(place.client);
             self.clients.list(place.client);
         }
     }
 
     fn answer(&mut self, origin: Origin, reply: &Reply<'_>) {
+        let share = self.clients.share();
         if let Some(client) = self.clients.get(origin.client) {
             client.writes -= 1;
             client.heavy -= usize::from(origin.is_heavy);
             client.answer_owed(origin.slot, reply);
-            if origin.is_heavy && client.kept() > MAX_OUT && self.clients.room() == 0 {
+            let is_large = client.kept() > share;
+            self.clients.recount(origin.client);
+            if origin.is_heavy && is_large && self.clients.room() == 0 {
                 // It was done, and there is no place to say so.
                 self.clients.drop_now(origin.client);
                 self.counted.dropped += 1;
@@ -374,6 +378,12 @@ impl<'a> Server<'a> {
         for origin in origins {
             self.answer(*origin, reply);
         }
+    }
+
+    /// These may have been carried out, or not.
+    fn answer_doubtful(&mut self, origins: &[Origin]) {
+        self.counted.doubtful += origins.len() as u64;
+        self.answer_all(origins, &UNKNOWN);
     }
 
     /// These are not in the log, and never will be: whoever sent them may send them again.
@@ -403,6 +413,9 @@ impl<'a> Server<'a> {
                     };
                     // Answers are written whole: what is small is not to wait for more.
                     let _ = stream.set_nodelay(true);
+                    // One whose machine is gone does not stay for ever.
+                    let _ = set_socket_keepalive(&stream, true);
+                    let _ = set_tcp_keepidle(&stream, KEEP_ALIVE);
                     let interest = Interest::READABLE | Interest::WRITABLE;
                     if let Err(error) = self.poll.registry().register(&mut stream, Token(at), interest) {
                         warn!(%error, "cannot serve a client");
@@ -465,12 +478,23 @@ impl<'a> Server<'a> {
         let mut any = client.send();
         any |= self.make_deferred(client);
         let mut left = TURN;
-        while client.stays() && client.has_room() {
+        while client.stays() {
+            let max_waiting = self.clients.max_waiting();
+            let (limits, max_waiting) = match client.is_known {
+                true => (self.facts.limits, max_waiting),
+                false => (STRANGER, max_waiting.min(STRANGER.len)),
+            };
+            if !client.has_room(max_waiting) {
+                // Its answers may all go at once: then nothing else tells that there is room again.
+                if client.send() {
+                    self.clients.list_lent(client);
+                }
+                break;
+            }
             if left == 0 {
                 self.clients.list_lent(client);
                 break;
             }
-            let limits = if client.is_known { self.facts.limits } else { STRANGER };
             match client.next(limits) {
                 Ok(Some(cut)) => {
                     left -= 1;
@@ -483,7 +507,7 @@ impl<'a> Server<'a> {
                     if client.receive(&mut self.scratch) {
                         any = true;
                         if self.clients.keeps_too_much(client) {
-                            warn!(client = %client.address, "too much of what clients send waits: this one is dropped");
+                            debug!(client = %client.address, "too much of what clients send waits: this one is dropped");
                             client.answer(&Reply::error("ERR too many large commands at a time"));
                             client.dismiss();
                             self.counted.dropped += 1;
@@ -506,18 +530,22 @@ impl<'a> Server<'a> {
 
     /// Makes reads that were put off until the client had taken answers.
     fn make_deferred(&mut self, client: &mut Client) -> bool {
-        let mut any = false;
+        let (mut any, mut made) = (false, 0);
         while client.may_make_deferred()
+            && made < TURN_LEN
             && let Some((slot, args)) = client.deferred.pop_front()
         {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             let shared = Arc::clone(&self.shared);
             let store = shared.store();
             let reply = self.facts.read(&store, &args, self.writes.now());
-            let is_too_much = reply.len() > MAX_OUT && self.clients.room() < reply.len();
-            let refusal = Reply::error("ERR too many large answers wait to be taken");
-            client.answer_owed(slot, if is_too_much { &refusal } else { &reply });
+            let is_kept = self.clients.has_room_for(reply.len(), client);
+            made += reply.len();
+            client.answer_owed(slot, if is_kept { &reply } else { &TOO_LARGE });
             any |= client.send();
+        }
+        if made >= TURN_LEN {
+            self.clients.list_lent(client);
         }
         any
     }
@@ -561,6 +589,14 @@ impl<'a> Server<'a> {
         if args.is_empty() {
             return Taken::Done;
         }
+        if is(args[0], "POST") || is(args[0], "HOST:") {
+            // A browser, at the bidding of some web page. What comes behind it could be commands.
+            debug!(client = %client.address, "speaks HTTP, and is dropped");
+            client.answer(&Reply::error("ERR this is no web server"));
+            client.dismiss();
+            self.counted.dropped += 1;
+            return Taken::Done;
+        }
         let (command, request) = match parse(args) {
             Ok((command, request)) if client.is_known || command.is_for_strangers() => (command, request),
             Ok(_) => {
@@ -580,7 +616,8 @@ impl<'a> Server<'a> {
             None => {
                 debug_assert_eq!(command.kind, Kind::Local);
                 let reply = self.local(client, command.name, args);
-                client.answer(&reply);
+                let is_kept = self.clients.has_room_for(reply.len(), client);
+                client.answer(if is_kept { &reply } else { &TOO_LARGE });
                 self.after_local(client, command.name);
                 Taken::Done
             }
@@ -620,7 +657,7 @@ impl<'a> Server<'a> {
         if !self.writes.push(args, Origin { client: client.id, slot, is_heavy }) {
             return Taken::Full;
         }
-        client.owe();
+        client.owe(batch::len_of(args));
         client.writes += 1;
         client.heavy += usize::from(is_heavy);
         Taken::Done
@@ -634,7 +671,7 @@ impl<'a> Server<'a> {
         if self.reads.gathered_len() > READ_LEN {
             self.ask();
         }
-        let place = Place { client: client.id, slot: client.owe() };
+        let place = Place { client: client.id, slot: client.owe(batch::len_of(args)) };
         self.reads.push(args, place);
         client.reads += 1;
         Taken::Done
@@ -709,6 +746,9 @@ impl<'a> Server<'a> {
 const UNKNOWN: Reply<'static> = Reply::Error(Cow::Borrowed(
     "UNKNOWN the lead was lost while this was on its way: it may have been carried out, or not",
 ));
+
+/// What nobody takes is not kept.
+const TOO_LARGE: Reply<'static> = Reply::Error(Cow::Borrowed("ERR too many large answers wait to be taken"));
 
 fn down(failure: Failure) -> Reply<'static> {
     Reply::error(match failure {

@@ -167,8 +167,7 @@ impl Writes {
         mem::take(&mut self.origins)
     }
 
-    /// Looks how proposals ended; those that were refused, and are not in the log. To be called when all that has been applied is
-    /// carried out.
+    /// Looks how proposals ended; those that were refused, and are not in the log.
     pub(super) fn poll(&mut self) -> Vec<Origin> {
         let mut refused = Vec::new();
         while let Some((ticket, outcome)) = self.handle.poll() {
@@ -220,13 +219,15 @@ impl Writes {
         doubtful.into_iter().flat_map(|flight| flight.origins).collect()
     }
 
-    /// Another node's state has taken the place of this one: takes out what may be in it, which is everything whose outcome was told.
-    pub(super) fn take_ended(&mut self) -> Vec<Origin> {
+    /// Another node's state has taken the place of this one: takes out what is not in it for certain, and what may be. That is all
+    /// the rest that has an outcome; the outcomes were there before the state was, but had not to be looked at by now.
+    pub(super) fn take_ended(&mut self) -> (Vec<Origin>, Vec<Origin>) {
+        let refused = self.poll();
         let polled = self.polled;
         let (ended, rest): (VecDeque<_>, _) =
             self.flights.drain(..).partition(|flight| flight.number < polled);
         self.flights = rest;
-        ended.into_iter().flat_map(|flight| flight.origins).collect()
+        (refused, ended.into_iter().flat_map(|flight| flight.origins).collect())
     }
 
     /// The number of the last entry that was proposed.
@@ -237,5 +238,98 @@ impl Writes {
     /// Whether the entry of that number is on its way no more.
     pub(super) fn is_through(&self, number: u64) -> bool {
         self.flights.front().is_none_or(|flight| flight.number > number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::lane;
+    use crate::lanes::{Lanes, Refusal};
+    use crate::shared::Shared;
+    use crate::status::Board;
+    use crate::sync::AtomicBool;
+    use ringleader_core::types::{Index, Term};
+    use std::sync::Arc;
+
+    fn writes() -> (Writes, Lanes) {
+        let (end, agents) = lane();
+        let mut lanes = Lanes::new();
+        lanes.add(agents);
+        let shared = Shared { closed: AtomicBool::new(false), board: Board::new(), max_payload: 1000 };
+        let bounds = Bounds { size: u64::MAX, value: 1000 };
+        (Writes::new(Handle::new(end, Arc::new(shared)), 7, bounds), lanes)
+    }
+
+    fn propose(writes: &mut Writes, client: u64) {
+        assert!(writes.push(&[b"DEL", b"a"], Origin { client, slot: 0, is_heavy: false }));
+        assert!(writes.propose());
+    }
+
+    fn lead(lanes: &mut Lanes, next: &mut u64) {
+        lanes.propose(64, None, |_| {
+            *next += 1;
+            Ok((Term(1), Index(*next)))
+        });
+    }
+
+    fn whose(origins: &[Origin]) -> Vec<u64> {
+        origins.iter().map(|origin| origin.client).collect()
+    }
+
+    #[test]
+    fn what_is_before_one_that_is_found_and_still_on_its_way_is_not_in_the_log() {
+        let (mut writes, mut lanes) = writes();
+        (0..4).for_each(|client| propose(&mut writes, client));
+        lead(&mut lanes, &mut 0);
+        assert!(writes.poll().is_empty() && writes.any());
+        assert!(writes.find(8, 1).origins.is_empty(), "another life's");
+        let found = writes.find(7, 0);
+        assert_eq!((whose(&found.origins), whose(&found.lost)), (vec![0], vec![]));
+        let found = writes.find(7, 2);
+        assert_eq!((whose(&found.origins), whose(&found.lost)), (vec![2], vec![1]));
+        assert!(writes.is_through(2) && !writes.is_through(3));
+        // Once.
+        assert!(writes.find(7, 2).origins.is_empty());
+    }
+
+    #[test]
+    fn what_was_on_its_way_is_in_doubt_and_what_came_after_is_not() {
+        let (mut writes, mut lanes) = writes();
+        let mut next = 0;
+        propose(&mut writes, 1);
+        propose(&mut writes, 2);
+        lead(&mut lanes, &mut next);
+        lanes.gave_up(Term(1));
+        propose(&mut writes, 3);
+        lead(&mut lanes, &mut next);
+        assert_eq!(whose(&writes.poll()), [3], "refused, though this node leads again");
+        assert_eq!(writes.doubt(), Some(1));
+        assert_eq!(whose(&writes.find(7, 0).origins), [1], "a later leader has it");
+        propose(&mut writes, 4);
+        lead(&mut lanes, &mut next);
+        assert_eq!(whose(&writes.take_doubtful(1)), [2]);
+        assert_eq!((writes.doubt(), writes.any()), (None, true));
+    }
+
+    /// The outcomes come with the state, and nobody has looked at them.
+    #[test]
+    fn nobody_knows_what_is_in_a_state_that_took_the_place_of_the_log() {
+        let (mut writes, mut lanes) = writes();
+        let mut next = 0;
+        propose(&mut writes, 1);
+        propose(&mut writes, 2);
+        lead(&mut lanes, &mut next);
+        lanes.committed(Term(1), Index(1));
+        propose(&mut writes, 3);
+        lanes.gave_up(Term(1));
+        lanes.propose(64, None, |_| Err(Refusal::NotLeader(None)));
+        let (lost, doubtful) = writes.take_ended();
+        assert_eq!((whose(&lost), whose(&doubtful)), (vec![3], vec![1, 2]));
+        // What is proposed now is behind that state.
+        propose(&mut writes, 4);
+        lead(&mut lanes, &mut next);
+        let (lost, doubtful) = writes.take_ended();
+        assert!(lost.is_empty() && doubtful.is_empty() && writes.any());
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,11 +24,19 @@ pub(crate) struct Place {
     pub(crate) ports: Vec<u16>,
 }
 
-/// Ports that nobody listens at.
-pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("bound")).collect();
-    listeners.iter().map(|listener| listener.local_addr().expect("an address").port()).collect()
+/// Ports in a row that nobody listens at, and that the system gives nobody who asks for any.
+pub(crate) fn free_ports(count: u16) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let offset = (std::process::id() % 500) as u16 * 40;
+    loop {
+        let first = 10_000 + (offset + NEXT.fetch_add(count, Ordering::Relaxed)) % 20_000;
+        let ports = first..first + count;
+        let listeners: Result<Vec<TcpListener>, _> =
+            ports.clone().map(|port| TcpListener::bind(("127.0.0.1", port))).collect();
+        if listeners.is_ok() {
+            return ports.collect();
+        }
+    }
 }
 
 impl Place {

@@ -197,8 +197,11 @@ impl Region {
     /// Takes the name away; the memory stays as long as anyone maps it. The lock says that the name is still ours.
     pub(super) fn unlink(&self) -> Result<(), RegionError> {
         let Directory { fd, .. } = &*self.directory;
-        fs::unlinkat(fd, self.directory.name_of(self.node), AtFlags::empty())
-            .map_err(RegionError::io(self.directory.path_of(self.node), "remove"))
+        match fs::unlinkat(fd, self.directory.name_of(self.node), AtFlags::empty()) {
+            // Somebody else was first.
+            Err(Errno::NOENT) => Ok(()),
+            removed => removed.map_err(RegionError::io(self.directory.path_of(self.node), "remove")),
+        }
     }
 }
 
