@@ -15,7 +15,7 @@ use crate::mailbox::{Outbox, Route};
 use crate::mark::{self, mark};
 use crate::mem::{Areas, Memory, full};
 use crate::membership::Configuration;
-use crate::options::Identity;
+use crate::options::{Half, Identity};
 use crate::planted::{self, Bug};
 use crate::request::{Answer, Ask, Request};
 use crate::roster::Roster;
@@ -30,6 +30,8 @@ use crate::{entry, layout};
 #[cfg(feature = "model")]
 mod canonical;
 mod install;
+mod mirror;
+pub(crate) use mirror::Mirror;
 
 /// The request being worked on: only one at a time, and only this may change the promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,10 +59,26 @@ struct Answered {
     void: bool,
 }
 
+/// What an acceptor publishes of its node's application and proposer.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Application {
+    pub(crate) applied: Position,
+    /// It writes its state, or becomes another.
+    pub(crate) is_away: bool,
+    /// It was seen to run lately: always, where it is here.
+    pub(crate) is_alive: bool,
+    /// Its proposer leads the term of the promise.
+    pub(crate) leads: bool,
+    /// The life of the host, where that is apart and was met.
+    pub(crate) host: Option<Boot>,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
     me: Identity,
+    /// The proposer that is here, by its node: nobody, where host and acceptor are apart.
+    here: NodeId,
     timing: Timing,
     promise: Promise,
     /// The life of its holder that asked for it: no other is let write.
@@ -91,6 +109,10 @@ pub(crate) struct Acceptor {
     progress: ProgressLine,
     progress_version: u32,
     progress_at: Instant,
+    /// Answers to the own host that is apart were written so often.
+    host_version: u32,
+    /// All this is what another process's acceptor has published.
+    mirror: Option<Mirror>,
 }
 
 /// What an acceptor works with; everything is lent for one call.
@@ -102,9 +124,10 @@ pub(crate) struct Surroundings<'a, M> {
 }
 
 impl Acceptor {
-    pub(crate) fn new(me: Identity, timing: Timing, now: Instant) -> Acceptor {
+    pub(crate) fn new(me: Identity, half: Half, timing: Timing, now: Instant) -> Acceptor {
         Acceptor {
             me,
+            here: if half == Half::Whole { me.node } else { NodeId::NOBODY },
             timing,
             promise: Promise::NONE,
             promised_to: Boot(0),
@@ -128,6 +151,8 @@ impl Acceptor {
             progress: ProgressLine { boot: me.boot.0, ..ProgressLine::default() },
             progress_version: 0,
             progress_at: Instant(0),
+            host_version: 0,
+            mirror: (half == Half::Proposer).then(Mirror::new),
         }
     }
 
@@ -208,7 +233,7 @@ impl Acceptor {
         line: &RequestLine,
     ) {
         self.inbound[from].handle_line(line);
-        if let Some(request) = Request::from_line(from, line) {
+        if let Some(request) = Request::from_line(self.me.node, from, line) {
             self.handle_request(on, request);
         }
     }
@@ -277,7 +302,7 @@ impl Acceptor {
                 if behind {
                     return self.refuse(&request, verdict::BEHIND, mark::Acceptor::RefusedBehind);
                 }
-                let skips = request.from == self.me.node && planted::is(Bug::SelfVoteSkipsLease);
+                let skips = request.from == self.here && planted::is(Bug::SelfVoteSkipsLease);
                 if self.lease_holds(on.now) && !skips {
                     return self.refuse(&request, verdict::LEASE, mark::Acceptor::RefusedLease);
                 }
@@ -285,7 +310,7 @@ impl Acceptor {
                     return self.refuse(&request, verdict::OLDER, mark::Acceptor::RefusedOlder);
                 }
                 if planted::is(Bug::VoteWaitsForArming)
-                    && request.from != self.me.node
+                    && request.from != self.here
                     && !self.inbound[request.from].can_grant(request.boot)
                     && !self.inbound[request.from].is_granted()
                 {
@@ -411,7 +436,7 @@ impl Acceptor {
         self.granted_at = Some(on.now);
         self.detector.handle_heard(on.now);
         self.grant_due = true;
-        mark(match request.from == self.me.node {
+        mark(match request.from == self.here {
             true => mark::Acceptor::GrantedOwn,
             false if self.inbound[request.from].can_grant(request.boot) => mark::Acceptor::PromisedArmed,
             false => mark::Acceptor::PromisedUnarmed,
@@ -419,7 +444,7 @@ impl Acceptor {
         self.publish(on);
         full();
         self.answer(request, verdict::GRANTED);
-        if request.from == self.me.node {
+        if request.from == self.here {
             self.candidacy = self.roster.in_force().clone();
             if !self.closed {
                 self.give_grant(on, request.from);
@@ -485,7 +510,7 @@ impl Acceptor {
 
     /// Makes the own bytes `[from, to)` of the ring those of the staging ring, if this node's own proposer may write.
     pub(crate) fn write_local<M: Memory>(&mut self, areas: &Areas<M>, from: Position, to: Position) -> bool {
-        if self.writer != self.me.node {
+        if self.writer != self.here {
             return false;
         }
         let ring_len = self.me.ring_len;
@@ -501,7 +526,7 @@ impl Acceptor {
 
     /// Writes the own beat line, if this node's own proposer may write.
     pub(crate) fn beat_local<M: Memory>(&mut self, areas: &Areas<M>, beat: &BeatLine, version: u32) -> bool {
-        if self.writer != self.me.node && !planted::is(Bug::BeatsOutsideFence) {
+        if self.writer != self.here && !planted::is(Bug::BeatsOutsideFence) {
             return false;
         }
         beat.write(&areas.log, log::BEAT, version);
@@ -521,13 +546,17 @@ impl Acceptor {
         &mut self,
         on: &mut Surroundings<M>,
         watches: &mut Table<Watch>,
-        leading: bool,
-        (applied, is_away): (Position, bool),
+        application: Application,
     ) {
         self.look_at_beat(on);
         for (node, inbound) in self.inbound.entries_mut() {
             let link = &on.links[node];
-            if inbound.tick(link.is_up().then(|| link.peer().boot)) {
+            let proposer = if node == self.me.node {
+                application.host
+            } else {
+                link.is_up().then(|| link.peer().proposer).filter(|boot| *boot != Boot(0))
+            };
+            if inbound.tick(proposer) {
                 self.revision += 1;
             }
         }
@@ -544,7 +573,7 @@ impl Acceptor {
                 self.walk(on);
             }
         }
-        if self.progress.flags & progress_flags::FORMED != 0 && !leading {
+        if self.progress.flags & progress_flags::FORMED != 0 && !application.leads {
             let leader = leader_to_probe(self.me.node, self.promise);
             let leader = leader.map(|leader| (&mut watches[leader], &on.links[leader]));
             if self.detector.tick(on.now, &self.timing, leader) {
@@ -553,22 +582,27 @@ impl Acceptor {
         } else {
             self.detector.handle_heard(on.now);
         }
-        self.progress.applied = self.progress.applied.max(applied.0.min(self.walker.anchor().position.0));
-        let role = if leading { progress_flags::LEADER } else { 0 };
+        self.progress.applied =
+            self.progress.applied.max(application.applied.0.min(self.walker.anchor().position.0));
+        let role = if application.leads { progress_flags::LEADER } else { 0 };
         let quiet = if self.detector.is_quiet() { progress_flags::QUIET } else { 0 };
         let formed = self.progress.flags & progress_flags::FORMED;
-        let away = if is_away { progress_flags::AWAY } else { 0 };
-        let flags = formed | role | quiet | away | progress_flags::HOST_ALIVE;
+        let away = if application.is_away { progress_flags::AWAY } else { 0 };
+        let alive = if application.is_alive { progress_flags::HOST_ALIVE } else { 0 };
+        let flags = formed | role | quiet | away | alive;
         if flags != self.progress.flags || on.now.since(self.progress_at) >= self.timing.beat_ns / 4 {
             self.progress.flags = flags;
             self.publish(on);
+        }
+        if let Some(host) = application.host {
+            self.answer_host(on, host);
         }
     }
 
     /// The writer's queue pair was closed or fenced outside of an operation: nobody writes until somebody asks again.
     fn drop_lost_writer<M: Memory>(&mut self, on: &mut Surroundings<M>) {
         let writer = self.writer;
-        if writer != NodeId::NOBODY && writer != self.me.node && !self.inbound[writer].is_granted() {
+        if writer != NodeId::NOBODY && writer != self.here && !self.inbound[writer].is_granted() {
             mark(mark::Acceptor::WriterLost);
             self.release_writer();
             self.publish(on);
@@ -580,7 +614,7 @@ impl Acceptor {
         let holder = self.promise.node();
         if self.grant_due
             && !self.closed
-            && holder != self.me.node
+            && holder != self.here
             && self.inbound[holder].can_grant(self.promised_to)
         {
             // The former writer was fenced before the promise was given.
@@ -645,6 +679,9 @@ impl Acceptor {
         line.grant = if self.writer == NodeId::NOBODY { 0 } else { self.promise.0 };
         line.hint_term = self.walker.cursor().term.0;
         line.hint_index = self.walker.cursor().index.0;
+        if self.here != self.me.node {
+            line.anchor = self.walker.anchor().position.0;
+        }
         self.progress_version = self.progress_version.wrapping_add(1);
         line.write(&on.areas.control, control::PROGRESS, self.progress_version);
         self.progress_at = on.now;
@@ -664,7 +701,7 @@ impl Acceptor {
             }
             if self.written[node] != self.revision {
                 self.written[node] = self.revision;
-                let line = self.answer_line(node, link);
+                let line = self.answer_line(node, link.peer().proposer);
                 self.answers[node].set(line);
             }
             let expecting = !self.inbound[node].is_granted();
@@ -684,19 +721,30 @@ impl Acceptor {
         None
     }
 
-    fn answer_line(&self, node: NodeId, link: &Link) -> AnswerLine {
+    /// A host that is apart reads what this node's control area says: its answers as well as all others'.
+    fn answer_host<M: Memory>(&mut self, on: &Surroundings<M>, host: Boot) {
+        let node = self.me.node;
+        if self.written[node] != self.revision {
+            self.written[node] = self.revision;
+            let line = self.answer_line(node, host);
+            self.host_version = self.host_version.wrapping_add(1);
+            line.write(&on.areas.control, layout::answer_of(node), self.host_version);
+        }
+    }
+
+    fn answer_line(&self, node: NodeId, proposer: Boot) -> AnswerLine {
         let inbound = &self.inbound[node];
         let answered = &self.answered[node];
         let mut line = AnswerLine {
             from_boot: self.me.boot.0,
-            to_boot: link.peer().boot.0,
+            to_boot: proposer.0,
             promise: self.promise.0,
             qp_numbers: inbound.numbers(),
             qp_epoch: inbound.shown_epoch().0,
             qp_state: inbound.shown_state(),
             ..AnswerLine::default()
         };
-        if answered.boot == link.peer().boot {
+        if answered.boot == proposer {
             line.sequence = answered.sequence;
             answered.answer.fill(&mut line);
         }

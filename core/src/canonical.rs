@@ -190,10 +190,12 @@ pub fn progress_line(line: &ProgressLine, of: NodeId, out: &mut impl Canonical) 
         hint_index,
         flags,
         config_index,
+        anchor,
         reserved,
         version: _,
         crc: _,
     } = *line;
     out.plain((boot, promise, grant, applied, durable, hint_term, hint_index, flags, config_index, reserved));
+    out.plain(anchor);
     out.count(Space::own(Counter::Liveness, of), liveness);
 }

@@ -34,6 +34,11 @@ impl Detector {
         Detector { state: State::Hearing, heard_at: now, excuses: 0 }
     }
 
+    /// Of an acceptor that is elsewhere, and says so.
+    pub(crate) fn quiet(now: Instant) -> Detector {
+        Detector { state: State::Quiet, ..Detector::new(now) }
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.state == State::Quiet
     }

@@ -14,6 +14,8 @@ pub enum Event {
     },
     /// A node refused to be part of the group that this one was told to form.
     FormRefused,
+    /// The own acceptor, which is apart, came back without its memory: this host belongs to a life that is over.
+    Orphaned,
     /// Another promise is in force here.
     Promised {
         /// The promise.

@@ -67,6 +67,11 @@ impl Forming {
         Forming { me, state: State::Fresh, wish: None }
     }
 
+    /// Nothing is being formed with this node.
+    pub(crate) fn is_fresh(&self) -> bool {
+        matches!(self.state, State::Fresh)
+    }
+
     /// The command. Ignored by nobody but a node that is already part of something.
     pub(crate) fn begin(&mut self, group: u128) -> bool {
         let may = matches!(self.state, State::Fresh | State::Collecting { .. } | State::Asking { .. });

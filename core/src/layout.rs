@@ -17,7 +17,7 @@ compile_error!("registered memory is little-endian, and so must be the processor
 /// "ringlead", the first word of a header.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringlead");
 /// Version of everything in this file and of the entry format.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 5;
 /// Areas, and the rings in them, are aligned to the largest page size of the machines the agents run on.
 pub const AREA_ALIGN: u64 = 64 * 1024;
 /// Smallest ring, in bytes.
@@ -35,7 +35,7 @@ pub mod control {
     pub const PROGRESS: u64 = 128;
     /// [`super::LeaderLine`].
     pub const LEADER: u64 = 256;
-    /// The host line of a build with a DPU: 128 bytes.
+    /// [`super::HostLine`], where host and acceptor are apart.
     pub const HOST: u64 = 320;
     /// Request lines, one a peer, written by the peer's proposer.
     pub const REQUESTS: u64 = 1024;
@@ -43,6 +43,10 @@ pub mod control {
     pub const ANSWERS: u64 = REQUESTS + 16 * super::MAIL_LEN;
     /// [`super::ConfigBlock`].
     pub const CONFIG: u64 = ANSWERS + 16 * super::MAIL_LEN;
+    /// [`super::ConfigBlock`] of the configuration at the anchor, where host and acceptor are apart: for the host.
+    pub const ANCHORED: u64 = CONFIG + size_of::<super::ConfigBlock>() as u64;
+    /// All lines end here.
+    pub const LINES_LEN: u64 = ANCHORED + size_of::<super::ConfigBlock>() as u64;
     /// Length of the area in bytes.
     pub const LEN: u64 = super::AREA_ALIGN;
 }
@@ -84,6 +88,11 @@ pub mod snapshot {
 /// staging ring, at the offset at which the log area has its ring.
 pub mod staging {
     const SLOT_LEN: u64 = 2048;
+
+    /// Where the line for the own acceptor is made, when that is apart.
+    pub const HOST: u64 = 0;
+    /// And the leader line for it.
+    pub const LEADER: u64 = 128;
 
     /// Where this node's request line for `peer` is made.
     pub const fn request(peer: usize) -> u64 {
@@ -201,7 +210,8 @@ macro_rules! line {
 }
 
 line! {
-    /// Who this region belongs to. Written once at start, and once more when the group is formed.
+    /// Who this region belongs to. Written at start, when the group is formed, and when another
+    /// host is met.
     Header[128] {
         /// [`MAGIC`].
         magic: u64,
@@ -223,8 +233,10 @@ line! {
         ring_len: u64,
         /// Largest slot in bytes, header and tail included.
         max_entry: u64,
+        /// Boot of whoever writes request lines for this node: the same as `boot`, but where its host is apart.
+        proposer: u64,
         /// 0.
-        reserved: [u64; 6],
+        reserved: [u64; 5],
     }
 }
 
@@ -265,8 +277,40 @@ line! {
         flags: u64,
         /// Index of the entry that made the configuration at the anchor; 0: the one the group was formed with, or none known.
         config_index: u64,
+        /// Position of the anchor: everything below is committed, and final here. 0 where the host is not apart, for only that reads it.
+        anchor: u64,
         /// 0.
-        reserved: [u64; 5],
+        reserved: [u64; 4],
+    }
+}
+
+/// Flags of a host line.
+pub mod host_flags {
+    /// The host leads the term of its acceptor's promise.
+    pub const LEADS: u64 = 1;
+    /// Its application writes its state, or becomes another one's.
+    pub const AWAY: u64 = 2;
+}
+
+line! {
+    /// What a host tells its own acceptor, where the two are apart. Written by the host.
+    HostLine[128] {
+        /// Boot of the host.
+        boot: u64,
+        /// Boot of the acceptor that it is meant for.
+        to_boot: u64,
+        /// Moves as long as the host runs.
+        liveness: u64,
+        /// Position up to which the application has everything.
+        applied: u64,
+        /// [`host_flags`].
+        flags: u64,
+        /// A group is to be formed with this id, low half; 0: nothing is to be formed.
+        form_low: u64,
+        /// High half.
+        form_high: u64,
+        /// 0.
+        reserved: [u64; 8],
     }
 }
 
@@ -555,7 +599,8 @@ line! {
     }
 }
 
-const _: () = assert!(control::CONFIG + size_of::<ConfigBlock>() as u64 <= control::LEN);
+const _: () = assert!(control::HOST + size_of::<HostLine>() as u64 <= control::REQUESTS);
+const _: () = assert!(control::LINES_LEN <= control::LEN);
 const _: () = assert!(snapshot::HEADER + size_of::<SnapshotLine>() as u64 <= snapshot::CONFIG);
 const _: () = assert!(snapshot::CONFIG + size_of::<ConfigBlock>() as u64 <= snapshot::TAKEN_HEADER);
 const _: () = assert!(snapshot::TAKEN_CONFIG + size_of::<ConfigBlock>() as u64 <= snapshot::BYTES);
@@ -613,10 +658,11 @@ mod tests {
             boot: 7,
             ring_len: 8,
             max_entry: 9,
+            proposer: 10,
             ..Header::default()
         };
-        golden(header, &[0x6461656c676e6972, 4 | 2 << 32, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(sealed(header)[15] >> 32, 0x7abcbb22, "the CRC of these very bytes");
+        golden(header, &[0x6461656c676e6972, 5 | 2 << 32, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(sealed(header)[15] >> 32, 0x10335e54, "the CRC of these very bytes");
     }
 
     #[test]
@@ -632,9 +678,25 @@ mod tests {
             hint_index: 8,
             flags: 9,
             config_index: 10,
+            anchor: 11,
             ..ProgressLine::default()
         };
-        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn golden_host() {
+        let line = HostLine {
+            boot: 1,
+            to_boot: 2,
+            liveness: 3,
+            applied: 4,
+            flags: 5,
+            form_low: 6,
+            form_high: 7,
+            ..HostLine::default()
+        };
+        golden(line, &[1, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]

@@ -26,6 +26,19 @@ pub(crate) struct Peer {
     pub(crate) boot: Boot,
     pub(crate) incarnation: Incarnation,
     pub(crate) group: u128,
+    /// Who writes its request lines: the same life, but where its host is apart.
+    pub(crate) proposer: Boot,
+}
+
+impl Peer {
+    fn of(header: &Header) -> Peer {
+        Peer {
+            boot: Boot(header.boot),
+            incarnation: Incarnation(header.incarnation),
+            group: u128::from(header.group_high) << 64 | u128::from(header.group_low),
+            proposer: Boot(header.proposer),
+        }
+    }
 }
 
 /// What a peer's header must agree with.
@@ -42,6 +55,8 @@ pub(crate) enum Change {
     None,
     Up,
     Down,
+    /// The header was read again, and says something else.
+    Changed,
 }
 
 /// The connection to one peer.
@@ -56,6 +71,15 @@ pub(crate) struct Link {
     peer: Peer,
     /// Opaque number of this node's end of the log queue pair to the peer.
     numbers: u64,
+    /// While it is up: the header is to be read again, or is being.
+    again: Again,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Again {
+    No,
+    Wanted,
+    Posted,
 }
 
 impl Link {
@@ -69,6 +93,7 @@ impl Link {
             backoff: 1,
             peer: Peer::default(),
             numbers: 0,
+            again: Again::No,
         }
     }
 
@@ -105,14 +130,30 @@ impl Link {
             }
             State::Checking { posted: false } => {
                 self.state = State::Checking { posted: true };
-                Some(Verb::Read {
-                    id: self.id(Class::Header),
-                    from: control::HEADER,
-                    to: staging::header(self.node.slot()),
-                    len: size_of::<Header>() as u32,
-                })
+                Some(self.read_header())
+            }
+            State::Up if self.again == Again::Wanted => {
+                self.again = Again::Posted;
+                self.since = now;
+                Some(self.read_header())
             }
             _ => None,
+        }
+    }
+
+    fn read_header(&self) -> Verb {
+        Verb::Read {
+            id: self.id(Class::Header),
+            from: control::HEADER,
+            to: staging::header(self.node.slot()),
+            len: size_of::<Header>() as u32,
+        }
+    }
+
+    /// What the header says may have changed.
+    pub(crate) fn look_again(&mut self) {
+        if self.is_up() && self.again == Again::No {
+            self.again = Again::Wanted;
         }
     }
 
@@ -139,16 +180,30 @@ impl Link {
             (Class::Header, State::Checking { .. }) => {
                 match Header::read(staging, staging::header(self.node.slot())) {
                     Some(header) if self.accepts(&header, geometry) => {
-                        self.peer = Peer {
-                            boot: Boot(header.boot),
-                            incarnation: Incarnation(header.incarnation),
-                            group: u128::from(header.group_high) << 64 | u128::from(header.group_low),
-                        };
+                        self.peer = Peer::of(&header);
+                        self.again = Again::No;
                         self.backoff = 1;
                         self.state = State::Up;
                         Change::Up
                     }
                     _ => self.fail(now, repeat_ns),
+                }
+            }
+            (Class::Header, State::Up) if self.again == Again::Posted => {
+                self.again = Again::No;
+                match Header::read(staging, staging::header(self.node.slot())) {
+                    // Being written at this moment.
+                    None => Change::None,
+                    Some(header) => {
+                        let found = Peer::of(&header);
+                        let same = found.boot == self.peer.boot && found.incarnation == self.peer.incarnation;
+                        if !same || !self.accepts(&header, geometry) {
+                            return self.fail(now, repeat_ns);
+                        }
+                        let changed = found != self.peer;
+                        self.peer = found;
+                        if changed { Change::Changed } else { Change::None }
+                    }
                 }
             }
             _ => Change::None,
@@ -175,6 +230,7 @@ impl Link {
     /// The control queue pair is of no use any more; who is connected hears of it.
     pub(crate) fn fail(&mut self, now: Instant, repeat_ns: u64) -> Change {
         let was_up = self.is_up();
+        self.again = Again::No;
         self.state = State::Down;
         self.retry_at = now.after(repeat_ns * self.backoff);
         self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
@@ -184,15 +240,16 @@ impl Link {
     /// Getting connected has been under way for longer than `limit`, or than several times that after it has failed before.
     pub(crate) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
         let limit = limit.saturating_mul(self.backoff.min(4));
-        matches!(self.state, State::Connecting | State::Checking { .. }) && now.since(self.since) > limit
+        let waits = matches!(self.state, State::Connecting | State::Checking { .. });
+        (waits || self.again == Again::Posted) && now.since(self.since) > limit
     }
 }
 
 #[cfg(feature = "model")]
 impl Link {
     pub(crate) fn canonical(&self, me: NodeId, out: &mut impl Canonical) {
-        let Link { node, state, connection, since, retry_at, backoff, peer, numbers } = *self;
-        out.plain((state, connection, backoff, peer));
+        let Link { node, state, connection, since, retry_at, backoff, peer, numbers, again } = *self;
+        out.plain((state, connection, backoff, peer, again));
         out.moment(since);
         out.moment(retry_at);
         out.count(Space::new(Counter::End, me, node), numbers);

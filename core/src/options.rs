@@ -18,11 +18,25 @@ pub(crate) struct Identity {
     pub(crate) snapshot_len: u64,
 }
 
+/// Which part of a node a replica is (protocol.md 13).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Half {
+    /// All of it.
+    #[default]
+    Whole,
+    /// What holds the log and votes: on a DPU. Its host is apart, and need not run.
+    Acceptor,
+    /// What proposes, leads and applies: on a host whose acceptor is apart. Its control and log areas are copies of the acceptor's.
+    Proposer,
+}
+
 /// What a replica is started with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// This node, 1..=15.
     pub node: NodeId,
+    /// Which part of it this is.
+    pub half: Half,
     /// The other nodes to connect to, and to form a group with, by id.
     pub peers: [bool; MAX_NODES + 1],
     /// Length of the ring in bytes: a power of two, [`MIN_RING_LEN`] at least.
@@ -42,7 +56,7 @@ pub struct Options {
     pub confirm: Confirm,
     /// Whether a leader answers reads by its lease alone; `None`: never. The same on all nodes.
     pub lease_reads: Option<LeaseReads>,
-    /// Random, new whenever promise or log were lost; not 0.
+    /// Random, new whenever promise or log were lost; not 0. A proposer has that of its acceptor, whatever stands here.
     pub incarnation: Incarnation,
     /// Random, new for each start of the process; not 0.
     pub boot: Boot,
@@ -106,6 +120,10 @@ impl Options {
         }
         if self.lease_reads.is_some_and(|reads| !(1..500_000).contains(&reads.clocks_drift_below_ppm)) {
             return Err(OptionsError::Drift);
+        }
+        // States of applications are not handed around yet where host and acceptor are apart.
+        if self.half != Half::Whole && snapshot_len != 0 {
+            return Err(OptionsError::SnapshotLen);
         }
         if incarnation.0 == 0 || boot.0 == 0 {
             return Err(OptionsError::Identity);

@@ -18,7 +18,7 @@ use crate::mailbox::Inbox;
 use crate::mark;
 use crate::mem::{Areas, Memory};
 use crate::membership::{Configuration, Readmit};
-use crate::options::{Identity, Options, OptionsError};
+use crate::options::{Half, Identity, Options, OptionsError};
 use crate::planted::{self, Bug};
 use crate::proposer::peer::FollowerState;
 use crate::proposer::{Proposer, Role, Work};
@@ -103,6 +103,10 @@ pub struct Status {
 #[derive(Clone, Debug)]
 pub struct Replica<M> {
     me: Identity,
+    half: Half,
+    /// An acceptor's view of its host, and a host's of its acceptor, where they are apart.
+    host: Host,
+    touch: Touch,
     timing: Timing,
     /// Who is to be connected to.
     peers: Table<bool>,
@@ -173,10 +177,12 @@ macro_rules! surroundings {
     };
 }
 
+mod apart;
 mod apply;
 mod form;
 mod members;
 mod snapshots;
+use apart::{Host, Touch};
 pub use apply::{Entry, ProposeError, Ticket};
 pub use members::RecoverError;
 
@@ -193,7 +199,8 @@ impl<M: Memory> Replica<M> {
         areas: Areas<M>,
         now: Instant,
     ) -> Result<Replica<M>, OptionsError> {
-        let Options { peers, timing, quorum, own_copy, confirm, lease_reads, seed, .. } = options;
+        let Options { half, peers, timing, quorum, own_copy, confirm, lease_reads, seed, .. } = options;
+        let apart = half == Half::Proposer;
         let ring_len = me.ring_len;
         if areas.control.len() != control::LEN
             || areas.log.len() != log::len(ring_len)
@@ -204,8 +211,11 @@ impl<M: Memory> Replica<M> {
         }
         let mut replica = Replica {
             me,
+            half,
+            host: Host::new(),
+            touch: Touch::new(),
             timing,
-            peers: Table::from_fn(|node| peers[node.slot()]),
+            peers: Table::from_fn(|node| peers[node.slot()] || apart && node == me.node),
             founders: Table::from_fn(|node| peers[node.slot()]),
             areas,
             now,
@@ -213,8 +223,8 @@ impl<M: Memory> Replica<M> {
             watches: Table::from_fn(|_| Watch::new()),
             requests: Table::from_fn(|_| Inbox::default()),
             answers: Table::from_fn(|_| Inbox::default()),
-            acceptor: Acceptor::new(me, timing, now),
-            proposer: Proposer::new(me, timing, quorum, own_copy, confirm, lease_reads, seed),
+            acceptor: Acceptor::new(me, half, timing, now),
+            proposer: Proposer::new(me, half, timing, quorum, own_copy, confirm, lease_reads, seed),
             forming: Forming::new(me),
             configuration: Configuration::default(),
             formed_hash: 0,
@@ -240,6 +250,10 @@ impl<M: Memory> Replica<M> {
     }
 
     fn write_header(&mut self) {
+        // A host's control area is a copy.
+        if self.half == Half::Proposer {
+            return;
+        }
         self.header_version += 1;
         Header {
             magic: MAGIC,
@@ -251,6 +265,7 @@ impl<M: Memory> Replica<M> {
             boot: self.me.boot.0,
             ring_len: self.me.ring_len,
             max_entry: self.me.max_entry,
+            proposer: self.proposer_boot().0,
             ..Header::default()
         }
         .write(&self.areas.control, control::HEADER, self.header_version);
@@ -267,7 +282,8 @@ impl<M: Memory> Replica<M> {
     pub fn handle_completion(&mut self, now: Instant, done: Completion) {
         self.now = self.now.max(now);
         let node = done.id.peer;
-        if !node.is_valid() || !self.peers[node] {
+        // The own host's end of a log queue pair is at an acceptor that is apart, too.
+        if !node.is_valid() || !self.peers[node] && node != self.me.node {
             return;
         }
         let log_plane = matches!(done.id.class, Class::Entries | Class::Beat | Class::Confirm);
@@ -287,13 +303,20 @@ impl<M: Memory> Replica<M> {
                 match link.handle_completion(self.now, &done, self.timing.repeat_ns, geometry, staging) {
                     link::Change::Up => self.handle_link_up(node),
                     link::Change::Down => self.handle_link_down(node),
+                    link::Change::Changed => self.handle_header_changed(node),
                     link::Change::None => {}
                 }
             }
             Class::Fetch => self.handle_fetched(&done),
-            Class::Progress | Class::Config | Class::Request | Class::Answer | Class::Leader => {
-                self.handle_control(&done);
-            }
+            Class::Progress
+            | Class::Config
+            | Class::Request
+            | Class::Answer
+            | Class::Leader
+            | Class::Host
+            | Class::Line
+            | Class::Lines
+            | Class::Pull => self.handle_control(&done),
         }
     }
 
@@ -315,6 +338,7 @@ impl<M: Memory> Replica<M> {
             Class::Answer => self.acceptor.handle_answer_written(node, done.id.number),
             Class::Config if self.configuration.is_formed() => self.handle_inquiry(node, done.id.number),
             Class::Leader => self.proposer.handle_leader_line(&mut work!(self), done),
+            Class::Host | Class::Line | Class::Lines | Class::Pull => self.handle_touched(done),
             Class::Config => {
                 if let Some(reply) = self.forming.handle_block(node, done.id.number, &self.areas.staging) {
                     self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
@@ -337,7 +361,18 @@ impl<M: Memory> Replica<M> {
         }
     }
 
+    fn handle_header_changed(&mut self, node: NodeId) {
+        let peer = self.links[node].peer();
+        if let Some(member) = self.configuration.member(node) {
+            let formed = member.incarnation == peer.incarnation && peer.group == self.configuration.group;
+            self.proposer.peer_mut(node).handle_formed(formed);
+        }
+    }
+
     fn handle_link_up(&mut self, node: NodeId) {
+        if node == self.me.node {
+            return self.handle_own_link_up();
+        }
         let peer = self.links[node].peer();
         self.acceptor.handle_link_up(node);
         self.proposer.handle_link_up(node, &self.links[node]);
@@ -355,6 +390,9 @@ impl<M: Memory> Replica<M> {
     }
 
     fn handle_link_down(&mut self, node: NodeId) {
+        if node == self.me.node {
+            self.handle_own_link_down();
+        }
         self.acceptor.handle_link_down(node);
         self.proposer.handle_link_down(self.now, node);
         self.watches[node].handle_down();
@@ -368,11 +406,16 @@ impl<M: Memory> Replica<M> {
     pub fn handle_tick(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.control_due = true;
+        if self.half == Half::Acceptor {
+            self.look_at_host();
+        }
         self.look_at_mailboxes();
-        let leading = self.proposer.role() == Role::Leader;
-        let mut on = surroundings!(self);
-        let application = (self.applied.position, self.source.is_saving() || self.target.is_loading());
-        self.acceptor.handle_tick(&mut on, &mut self.watches, leading, application);
+        if self.half == Half::Proposer {
+            self.follow_acceptor();
+        } else {
+            let application = self.application();
+            self.acceptor.handle_tick(&mut surroundings!(self), &mut self.watches, application);
+        }
         if self.acceptor.walker().is_damaged() && !self.stuck {
             self.get_stuck(mark::Applier::StuckDamaged);
         }
@@ -402,22 +445,32 @@ impl<M: Memory> Replica<M> {
                 continue;
             }
             let peer = self.links[node].peer();
-            if let Some(line) =
+            if self.half == Half::Proposer {
+                self.look_for_orders(node);
+            } else if let Some(line) =
                 self.requests[node].look::<RequestLine, _>(&self.areas.control, request_of(node))
             {
-                if line.from_boot != peer.boot.0 {
+                if line.from_boot != peer.proposer.0 {
                     self.requests[node].zero::<RequestLine, _>(&self.areas.control, request_of(node));
+                    // Of a host that its acceptor has met since, perhaps.
+                    self.links[node].look_again();
                 } else if line.to_boot == self.me.boot.0 && line.to_incarnation == self.me.incarnation.0 {
                     self.handle_request_line(node, &line);
                 }
             }
-            if let Some(line) = self.answers[node].look::<AnswerLine, _>(&self.areas.control, answer_of(node))
-            {
-                if line.from_boot != peer.boot.0 {
-                    self.answers[node].zero::<AnswerLine, _>(&self.areas.control, answer_of(node));
-                } else if line.to_boot == self.me.boot.0 {
-                    self.proposer.handle_line(&mut work!(self), node, line);
-                }
+            self.look_at_answer(node);
+        }
+    }
+
+    fn look_at_answer(&mut self, node: NodeId) {
+        if !self.links[node].is_up() {
+            return;
+        }
+        if let Some(line) = self.answers[node].look::<AnswerLine, _>(&self.areas.control, answer_of(node)) {
+            if line.from_boot != self.links[node].peer().boot.0 {
+                self.answers[node].zero::<AnswerLine, _>(&self.areas.control, answer_of(node));
+            } else if line.to_boot == self.me.boot.0 {
+                self.proposer.handle_line(&mut work!(self), node, line);
             }
         }
     }
@@ -462,6 +515,8 @@ impl<M: Memory> Replica<M> {
                         || self.acceptor.is_stalled(node, self.now, limit)
                         || self.proposer.reads().is_stalled(node, self.now, limit)
                         || self.target.is_stalled(node, self.now, limit)
+                        || node == self.me.node && self.touch.is_stalled(self.now, limit)
+                        || node == self.me.node && self.acceptor.is_pull_stalled(self.now, limit)
                         || self.proposer.peer(node).outbox.is_stalled(self.now, limit));
             if stalled {
                 self.fail_link(node);
@@ -510,8 +565,12 @@ impl<M: Memory> Replica<M> {
         if let Some(verb) = self.proposer.poll_control(&mut work!(self)) {
             return Some(verb);
         }
-        if let Some(verb) = self.acceptor.poll_verb(&surroundings!(self)) {
-            return Some(verb);
+        let verb = match self.half {
+            Half::Proposer => self.poll_touch(),
+            _ => self.acceptor.poll_verb(&surroundings!(self)),
+        };
+        if verb.is_some() {
+            return verb;
         }
         for slot in 1..=MAX_NODES {
             let node = NodeId(slot as u8);
@@ -601,6 +660,9 @@ impl<M: Memory> Replica<M> {
     pub fn canonical<C: Canonical>(&self, out: &mut C) {
         let Replica {
             me,
+            half: _,
+            host: _,
+            touch: _,
             timing: _,
             peers: _,
             founders: _,

@@ -22,8 +22,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn from_line(from: NodeId, line: &RequestLine) -> Option<Request> {
+    /// `me`: a candidate asks its own acceptor, here or apart, before it knows its log.
+    pub(crate) fn from_line(me: NodeId, from: NodeId, line: &RequestLine) -> Option<Request> {
         let ask = match line.kind {
+            request_kind::VOTE if from == me => Ask::Vote { last: None },
             request_kind::VOTE => Ask::Vote { last: Some((Term(line.last_term), Index(line.last_index))) },
             request_kind::ACCESS => Ask::Access,
             _ => return None,

@@ -70,7 +70,10 @@ impl Roster {
         let moved = anchored != self.anchored_entry;
         if moved {
             self.anchored_entry = anchored;
-            if let Some(next) = anchored.and_then(|entry| self.read(&entry, log, ring_len)) {
+            // A host that is apart may walk what is older than its acceptor's anchor.
+            if let Some(next) = anchored.and_then(|entry| self.read(&entry, log, ring_len))
+                && next.index >= self.anchored.index
+            {
                 mark(mark::Member::Anchored);
                 self.anchored = next;
             }

@@ -139,6 +139,11 @@ impl Timing {
         2 * self.quorum_lost_ns
     }
 
+    /// A host that is apart, and of whom nothing new was heard for so long, is taken for down by its acceptor.
+    pub fn host_silent_ns(&self) -> u64 {
+        self.suspect_after_ns / 2
+    }
+
     /// How long after its start an acceptor grants no vote: a lease it no longer remembers may still run,
     /// `lease / (1 - drift)`.
     pub fn start_silence_ns(&self) -> u64 {

@@ -17,7 +17,7 @@ pub struct RequestId {
     pub class: Class,
     /// Epoch of the log queue pair, or, for the control queue pair, the number of its connection.
     pub epoch: Epoch,
-    /// Number within peer, class and epoch; 24 bits, wrapping.
+    /// Number within peer, class and epoch; 23 bits, wrapping.
     pub number: u32,
 }
 
@@ -57,10 +57,18 @@ pub enum Class {
     Fetch = 14,
     /// [`Verb::Confirm`].
     Confirm = 15,
+    /// WRITE of a host line to the own acceptor.
+    Host = 16,
+    /// WRITE of the leader line to the own acceptor.
+    Line = 17,
+    /// [`Verb::Pull`] of the own acceptor's lines.
+    Lines = 18,
+    /// [`Verb::Pull`] of the own acceptor's log.
+    Pull = 19,
 }
 
 impl Class {
-    const ALL: [Class; 16] = [
+    const ALL: [Class; 20] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -77,28 +85,32 @@ impl Class {
         Class::Leader,
         Class::Fetch,
         Class::Confirm,
+        Class::Host,
+        Class::Line,
+        Class::Lines,
+        Class::Pull,
     ];
 }
 
-/// Numbers wrap at 24 bits.
-pub const NUMBER_MASK: u32 = 0x00ff_ffff;
+/// Numbers wrap at 23 bits.
+pub const NUMBER_MASK: u32 = 0x007f_ffff;
 
 impl RequestId {
     /// The id as one word, for a work request: epoch in the high half, then number, class, peer.
     pub fn pack(self) -> u64 {
         u64::from(self.epoch.0) << 32
-            | u64::from(self.number & NUMBER_MASK) << 8
+            | u64::from(self.number & NUMBER_MASK) << 9
             | (self.class as u64) << 4
             | u64::from(self.peer.0 & 15)
     }
 
-    /// The id that [`RequestId::pack`] made this word of. Every word is one.
+    /// The id that [`RequestId::pack`] made this word of. Every word is one; a class that there is not is taken for a connection's.
     pub fn unpack(word: u64) -> RequestId {
         RequestId {
             peer: NodeId((word & 15) as u8),
-            class: Class::ALL[(word >> 4 & 15) as usize],
+            class: Class::ALL.get((word >> 4 & 31) as usize).copied().unwrap_or(Class::Connect),
             epoch: Epoch((word >> 32) as u32),
-            number: (word >> 8) as u32 & NUMBER_MASK,
+            number: (word >> 9) as u32 & NUMBER_MASK,
         }
     }
 }
@@ -178,6 +190,18 @@ pub enum Verb {
         /// Offset in the local staging area.
         to: u64,
     },
+    /// READ `len` bytes at `at` of the own acceptor's area of that plane into the same place of this proposer's area, over the control
+    /// queue pair. Only where the two are apart (protocol.md 13).
+    Pull {
+        /// Its completion's id.
+        id: RequestId,
+        /// Which area.
+        plane: Plane,
+        /// Offset in both.
+        at: u64,
+        /// Bytes.
+        len: u32,
+    },
     /// Initiator: bring the own end of the log queue pair up, with the acceptor's numbers.
     Open {
         /// Its completion's id.
@@ -220,6 +244,7 @@ impl Verb {
             | Verb::Read { id, .. }
             | Verb::Confirm { id, .. }
             | Verb::Fetch { id, .. }
+            | Verb::Pull { id, .. }
             | Verb::Open { id, .. }
             | Verb::Close { id }
             | Verb::Arm { id, .. }
@@ -262,7 +287,7 @@ mod tests {
     #[test]
     fn an_id_survives_its_word() {
         for class in Class::ALL {
-            let id = RequestId { peer: NodeId(15), class, epoch: Epoch(0xdead_beef), number: 0x00ab_cdef };
+            let id = RequestId { peer: NodeId(15), class, epoch: Epoch(0xdead_beef), number: 0x002b_cdef };
             assert_eq!(RequestId::unpack(id.pack()), id);
         }
     }

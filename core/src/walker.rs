@@ -177,6 +177,30 @@ impl Walker {
         moved | self.advance_anchor(area, ring_len, beat)
     }
 
+    /// Follows a log of which a copy is made, up to `end`; up to `anchor` it is known committed, and final.
+    pub(crate) fn follow<M: Memory>(
+        &mut self,
+        copy: &Area<M>,
+        ring_len: u64,
+        end: Position,
+        anchor: Position,
+    ) {
+        let mut budget = STEP_BYTES;
+        while budget > 0 && self.cursor.position < end {
+            let Ok(valid) = judge(copy, ring_len, &self.cursor) else { break };
+            if self.cursor.position.0 + valid.slot > end.0 {
+                break;
+            }
+            if valid.kind == Kind::CONFIG {
+                self.walked = Some(ConfigEntry { before: self.cursor, next: valid.next });
+            }
+            self.cursor = valid.next;
+            self.high = self.high.max(valid.next.position);
+            budget = budget.saturating_sub(valid.slot);
+        }
+        self.move_anchor(copy, ring_len, anchor.min(self.cursor.position));
+    }
+
     /// Confirmed as soon as the pass stands behind an entry of the granted term that its writer knows is here.
     fn confirm(&mut self, promise: Promise) {
         if let Mode::Unconfirmed { told: Some(told) } = self.mode
@@ -223,12 +247,15 @@ impl Walker {
     /// The anchor follows the beat's commit over what is confirmed. Those entries were judged by the cursor and are final.
     fn advance_anchor<M: Memory>(&mut self, area: &Area<M>, ring_len: u64, beat: Option<&BeatLine>) -> bool {
         let (Some(beat), Mode::Confirmed) = (beat, self.mode) else { return false };
-        let target = beat.commit.min(self.cursor.position.0);
+        self.move_anchor(area, ring_len, Position(beat.commit).min(self.cursor.position))
+    }
+
+    fn move_anchor<M: Memory>(&mut self, area: &Area<M>, ring_len: u64, target: Position) -> bool {
         let mut budget = STEP_BYTES;
         let before = self.anchor.position;
-        while self.anchor.position.0 < target && budget > 0 && !self.damaged {
+        while self.anchor.position < target && budget > 0 && !self.damaged {
             match peek(area, ring_len, &self.anchor) {
-                Ok(valid) if valid.next.position.0 <= target => {
+                Ok(valid) if valid.next.position <= target => {
                     mark(mark::Walker::AnchorMoved);
                     if valid.kind == Kind::CONFIG {
                         self.anchored = Some(ConfigEntry { before: self.anchor, next: valid.next });

@@ -87,6 +87,7 @@ impl Node {
         let [boot, incarnation, seed, low, high] = words;
         let core = options::Options {
             node,
+            half: options::Half::Whole,
             peers: options.peers(),
             ring_len,
             max_entry: options.max_entry(),

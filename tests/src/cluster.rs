@@ -4,6 +4,7 @@
 //! stopped between any two of these. The invariants are asked after each. What goes wrong, and when, is not decided
 //! here: `run` does that for seeds, a test for itself.
 
+mod apart;
 mod applying;
 mod reading;
 
@@ -15,24 +16,23 @@ use std::sync::Arc;
 
 use ringleader_core::entry;
 use ringleader_core::event::Event;
-use ringleader_core::mem::Areas;
-use ringleader_core::membership::{Change, ChangeError};
-use ringleader_core::options::Options;
+use ringleader_core::membership::{Change, ChangeError, Configuration};
+use ringleader_core::options::{Half, Options};
 use ringleader_core::proposer::{Confirm, OwnCopy, Quorum};
 use ringleader_core::read::{LeaseReads, Read};
 use ringleader_core::replica::{ProposeError, Replica, Status};
-use ringleader_core::types::{Boot, Incarnation, Instant, NodeId, Promise};
+use ringleader_core::types::{Boot, Incarnation, Instant, LogPoint, NodeId, Promise};
 use ringleader_core::verb::Class;
 
 use self::applying::Job;
 use crate::application::Application;
 use crate::client::Client;
-use crate::fabric::{Domain, Fabric, Home, SimMemory, Weather};
+use crate::fabric::{Domain, Fabric, Home, SimMemory, Weather, is_host, node_of};
 use crate::invariants::{Violation, Watch};
 use crate::rng::Rng;
 use crate::schedule::{Plan, Sizes};
 use crate::trace::Trace;
-use crate::view::{Member, look};
+use crate::view::{Member, Seen, look};
 
 /// The client gives up on a payload that has been unknown so often.
 const MAX_TRIES: u32 = 3;
@@ -71,6 +71,8 @@ struct Node {
     slow_until_ns: u64,
     /// Its application takes nothing until then.
     stalled_until_ns: u64,
+    /// Of a host that died: where its application stood.
+    kept: Option<(LogPoint, Configuration)>,
     /// What it has been handed, and what it is told to do about snapshots.
     application: Application,
     job: Option<Job>,
@@ -120,7 +122,7 @@ impl Cluster {
     pub fn new(plan: Plan, keep_trace: usize) -> Cluster {
         let mut rng = Rng::new(plan.seed ^ 0xc105_7e12_0000_0000);
         let ids: Vec<NodeId> = (1..=plan.nodes + plan.spares).map(NodeId).collect();
-        let fabric = Fabric::new(rng.word(), plan.weather.clone(), Trace::new(keep_trace));
+        let fabric = Fabric::new(rng.word(), plan.split, plan.weather.clone(), Trace::new(keep_trace));
         let mut cluster = Cluster {
             watch: Watch::new(ids.clone(), &plan),
             fabric,
@@ -142,36 +144,44 @@ impl Cluster {
         for id in ids {
             cluster.members.push(Member::new(id, cluster.plan.ring_len, cluster.plan.snapshot_len));
             let drift = cluster.plan.drift_ppm;
-            cluster.nodes.push(Node {
-                replica: None,
-                stage: Stage::Inputs,
-                next_round: 0,
-                clock_read: Instant(0),
-                asked: Vec::new(),
-                clock_offset_ns: 1_000_000_000 + cluster.rng.below(1 << 40),
-                clock_ppm: match cluster.rng.within((0, 2 * drift)) {
-                    at if cluster.plan.clocks_apart => {
-                        if at < drift {
-                            -(drift as i64)
-                        } else {
-                            drift as i64
-                        }
-                    }
-                    at => at as i64 - drift as i64,
-                },
-                paused_until_ns: 0,
-                slowness: 1,
-                slow_until_ns: 0,
-                stalled_until_ns: 0,
-                application: Application::default(),
-                job: None,
-                behind: false,
-                aborted: false,
-            });
+            let node = cluster.seat(drift);
+            cluster.nodes.push(node);
             cluster.start(id);
         }
+        cluster.seat_hosts();
         cluster.count_clocks();
         cluster
+    }
+
+    /// A place for a process, with a clock of its own.
+    fn seat(&mut self, drift: u64) -> Node {
+        Node {
+            replica: None,
+            stage: Stage::Inputs,
+            next_round: 0,
+            clock_read: Instant(0),
+            asked: Vec::new(),
+            clock_offset_ns: 1_000_000_000 + self.rng.below(1 << 40),
+            clock_ppm: match self.rng.within((0, 2 * drift)) {
+                at if self.plan.clocks_apart => {
+                    if at < drift {
+                        -(drift as i64)
+                    } else {
+                        drift as i64
+                    }
+                }
+                at => at as i64 - drift as i64,
+            },
+            paused_until_ns: 0,
+            slowness: 1,
+            slow_until_ns: 0,
+            stalled_until_ns: 0,
+            kept: None,
+            application: Application::default(),
+            job: None,
+            behind: false,
+            aborted: false,
+        }
     }
 
     /// How many clocks keep to the bound: of any two of those, rates differ by at most as much as the core is told.
@@ -202,11 +212,12 @@ impl Cluster {
 
     /// A node.
     pub fn member(&self, id: NodeId) -> &Member {
-        &self.members[at(id)]
+        &self.members[of(id)]
     }
 
     /// Asks a node to form the group.
     pub fn form(&mut self, id: NodeId) {
+        let id = self.proposer(id);
         let (now, group) = (self.clock(id), self.group);
         if let Some(replica) = &mut self.nodes[at(id)].replica {
             replica.form(now, group).expect("a fresh node with peers can be asked to form");
@@ -220,8 +231,10 @@ impl Cluster {
 
     /// The leader of the highest term that runs.
     pub fn leader(&self) -> Option<NodeId> {
-        let leads = |member: &&Member| member.belongs() && member.seen.leads && !self.is_paused(member.id);
-        self.members.iter().filter(leads).max_by_key(|member| member.seen.promise).map(|member| member.id)
+        let leads = |member: &&Member| {
+            member.belongs() && member.seen.leads && !self.is_paused(self.proposer(member.id))
+        };
+        self.members.iter().filter(leads).max_by_key(|member| member.seen.leading).map(|member| member.id)
     }
 
     /// Whether a node's process is stopped.
@@ -275,6 +288,7 @@ impl Cluster {
 
     /// Makes a node's application take nothing for a while.
     pub fn stall(&mut self, id: NodeId, for_ns: u64) {
+        let id = self.proposer(id);
         self.note(|| format!("the application of node {id} takes nothing for {} us", for_ns / 1000));
         self.nodes[at(id)].stalled_until_ns = self.now_ns() + for_ns;
     }
@@ -295,18 +309,70 @@ impl Cluster {
     pub fn crash_keeping_memory(&mut self, id: NodeId) {
         self.note(|| format!("node {id} dies"));
         self.nodes[at(id)].replica = None;
-        self.members[at(id)].alive = false;
-        self.members[at(id)].seen.leads = false;
+        self.members[of(id)].alive = false;
+        self.members[of(id)].seen.leads = false;
         self.fabric.fail_domain(id, Domain::Process);
-        self.watch.died(id);
-        self.forget(id, None);
-        self.client.forget_reads(id);
+        if !self.plan.split {
+            self.watch.died(id);
+            self.forget(id, None);
+            self.client.forget_reads(id);
+        }
         self.nodes[at(id)].asked.clear();
     }
 
     /// Starts a node's process with empty memory.
     pub fn start(&mut self, id: NodeId) {
         let home = Home::new(self.plan.ring_len, self.plan.snapshot_len);
+        let (incarnation, boot, seed) = (self.rng.word() | 1, self.rng.word() | 1, self.rng.word());
+        let half = if self.plan.split { Half::Acceptor } else { Half::Whole };
+        let options = self.options(id, half, incarnation, boot, seed);
+        let areas = home.areas();
+        self.fabric.start(id, home.clone());
+        let now = self.clock(id);
+        let mut replica = Replica::new(options, areas, now).expect("options of the simulator are sound");
+        replica.set_readmit(self.plan.readmit);
+        self.watch.started(id, self.plan.split);
+        let member = &mut self.members[of(id)];
+        member.life += 1;
+        member.alive = true;
+        member.incarnation = Incarnation(incarnation);
+        if !self.plan.split {
+            member.configuration = Arc::default();
+        }
+        member.acceptors = Arc::default();
+        member.former = Arc::default();
+        member.homes.push((member.incarnation, home.clone()));
+        member.answers = home.staging.clone();
+        member.home = home;
+        if self.plan.split {
+            let Seen { applied, base, kept, .. } = member.seen;
+            member.seen = Seen { applied, base, kept, ..Seen::default() };
+            // The host's staging ring stays.
+            member.home.staging = member.host_staging.clone();
+            if let Some((_, last)) = member.homes.last_mut() {
+                last.staging = member.host_staging.clone();
+            }
+        } else {
+            member.seen = look(&replica);
+        }
+        let life = member.life;
+        let node = &mut self.nodes[at(id)];
+        node.behind = false;
+        node.application = Application::default();
+        node.job = None;
+        node.replica = Some(replica);
+        node.stage = Stage::Inputs;
+        node.clock_read = now;
+        node.paused_until_ns = 0;
+        node.aborted = false;
+        self.see(id);
+        self.note(|| format!("node {id} starts (life {life})"));
+        let after = self.rng.within(self.plan.loop_ns);
+        self.schedule(id, after);
+    }
+
+    /// What a process of a node is started with.
+    fn options(&self, id: NodeId, half: Half, incarnation: u64, boot: u64, seed: u64) -> Options {
         let mut peers = [false; 16];
         // What its configuration file says: who founded the group, and who is in it now.
         let now: Vec<NodeId> = self
@@ -318,13 +384,13 @@ impl Cluster {
         for peer in self.founders().chain(now).filter(|peer| *peer != id) {
             peers[peer.slot()] = true;
         }
-        let (incarnation, boot, seed) = (self.rng.word() | 1, self.rng.word() | 1, self.rng.word());
-        let options = Options {
+        Options {
             node: id,
+            half,
             peers,
             ring_len: self.plan.ring_len,
             max_entry: self.plan.ring_len / 8,
-            snapshot_len: self.plan.snapshot_len,
+            snapshot_len: if half == Half::Whole { self.plan.snapshot_len } else { 0 },
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
             confirm: if self.plan.readback { Confirm::Readback } else { Confirm::Completion },
@@ -336,40 +402,7 @@ impl Cluster {
             incarnation: Incarnation(incarnation),
             boot: Boot(boot),
             seed,
-        };
-        let areas = Areas {
-            control: home.control.clone(),
-            log: home.log.clone(),
-            staging: home.staging.clone(),
-            snapshot: home.snapshot.clone(),
-        };
-        self.fabric.start(id, home.clone());
-        let now = self.clock(id);
-        let mut replica = Replica::new(options, areas, now).expect("options of the simulator are sound");
-        replica.set_readmit(self.plan.readmit);
-        self.watch.started(id);
-        let member = &mut self.members[at(id)];
-        member.life += 1;
-        member.alive = true;
-        member.incarnation = Incarnation(incarnation);
-        member.configuration = Arc::default();
-        member.former = Arc::default();
-        member.homes.push((member.incarnation, home.clone()));
-        member.home = home;
-        member.seen = look(&replica);
-        let life = member.life;
-        let node = &mut self.nodes[at(id)];
-        node.behind = false;
-        node.application = Application::default();
-        node.job = None;
-        node.replica = Some(replica);
-        node.stage = Stage::Inputs;
-        node.clock_read = now;
-        node.paused_until_ns = 0;
-        node.aborted = false;
-        self.note(|| format!("node {id} starts (life {life})"));
-        let after = self.rng.within(self.plan.loop_ns);
-        self.schedule(id, after);
+        }
     }
 
     /// Everything that can get well gets well: `weather` from now on, no cut, no silence, nobody stopped or slow.
@@ -379,7 +412,8 @@ impl Cluster {
         self.fabric.heal(weather);
         self.plan.stutter_ppm = 0;
         self.plan.job_fails_ppm = 0;
-        for id in self.ids() {
+        let seats: Vec<NodeId> = self.seats().collect();
+        for id in seats {
             self.resume(id);
             self.nodes[at(id)].slow_until_ns = 0;
             self.nodes[at(id)].stalled_until_ns = 0;
@@ -399,7 +433,7 @@ impl Cluster {
             self.fabric.step();
             if let Some(id) = self.fabric.take_beat_landed() {
                 let now_ns = self.now_ns();
-                self.watch.beat_landed(&self.members[at(id)], now_ns);
+                self.watch.beat_landed(&self.members[of(id)], now_ns);
             }
         } else if let Some(Reverse((at_ns, number, id))) = self.rounds.pop() {
             self.fabric.advance(at_ns);
@@ -442,6 +476,7 @@ impl Cluster {
 
     /// Proposes a payload of so many bytes to a node; false when it does not take it.
     pub fn propose(&mut self, id: NodeId, len: usize) -> bool {
+        let id = self.proposer(id);
         let number = self.client.make(len);
         let taken = self.offer(id, number);
         if taken {
@@ -466,7 +501,8 @@ impl Cluster {
         }
         loop {
             let stage = self.nodes[at(id)].stage;
-            self.watch.before_step(&self.members[at(id)], stage == Stage::Inputs, now);
+            let begins = stage == Stage::Inputs;
+            self.watch.before_step(&self.members[of(id)], self.runs(id), begins, now);
             let finished = match stage {
                 Stage::Inputs => self.inputs(id)?,
                 Stage::Events => {
@@ -486,22 +522,27 @@ impl Cluster {
                 };
             }
             self.see(id);
-            self.watch.stepped(&self.members[at(id)], now)?;
-            if stage == Stage::Inputs {
-                self.watch.looked(&self.members[at(id)])?;
+            self.watch.stepped(&self.members[of(id)], now)?;
+            if stage == Stage::Inputs && !is_host(id) {
+                self.watch.looked(&self.members[of(id)])?;
             }
             // Between inputs and events the host has not been told yet what the status says.
             if finished && stage != Stage::Inputs {
-                self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
+                self.watch.after_step(node_of(id), &self.members, &self.fabric, &mut self.client)?;
             }
             self.judge_names();
             // The host hears of commits after the inputs that made them.
-            if finished && stage != Stage::Inputs {
-                let member = &mut self.members[at(id)];
+            if finished && stage != Stage::Inputs && self.proposes(id) {
+                let member = &mut self.members[of(id)];
                 member.former = Arc::clone(&member.configuration);
             }
             if self.nodes[at(id)].aborted {
                 self.crash(id);
+                return Ok(());
+            }
+            if self.is_orphan(id) {
+                self.crash_host(node_of(id), true);
+                self.start_host(node_of(id));
                 return Ok(());
             }
             if self.is_paused(id) || finished && self.springs_after(id, stage) {
@@ -535,7 +576,8 @@ impl Cluster {
             }
         }
         self.end_job(id)?;
-        if self.proposing && self.members[at(id)].seen.leads && self.rng.chance(self.plan.propose_ppm) {
+        let leads = self.members[of(id)].seen.leads && self.proposes(id);
+        if self.proposing && leads && self.rng.chance(self.plan.propose_ppm) {
             for _ in 0..1 + self.rng.below(self.plan.burst) {
                 let number = match self.client.take_again() {
                     Some(number) => number,
@@ -552,7 +594,7 @@ impl Cluster {
         if let Some(replica) = &mut self.nodes[at(id)].replica {
             replica.handle_tick(now);
         }
-        if self.members[at(id)].seen.leads {
+        if self.members[of(id)].seen.leads && self.proposes(id) {
             self.grant_wish(id, now);
         }
         Ok(true)
@@ -593,12 +635,16 @@ impl Cluster {
 
     /// Takes a node's own account of itself down.
     fn see(&mut self, id: NodeId) {
+        if self.plan.split {
+            return self.see_apart(id);
+        }
         let Some(replica) = &self.nodes[at(id)].replica else { return };
-        let member = &mut self.members[at(id)];
+        let member = &mut self.members[of(id)];
         member.seen = look(replica);
         let (old, new) = (&member.configuration, replica.configuration());
         if (old.group, old.index, old.term) != (new.group, new.index, new.term) {
             member.configuration = Arc::new(new.clone());
+            member.acceptors = Arc::clone(&member.configuration);
         }
     }
 
@@ -621,7 +667,7 @@ impl Cluster {
             };
             *self.events.entry(kind).or_default() += 1;
             match event {
-                Event::GaveUp { term, .. } => self.forget(id, Some(term)),
+                Event::GaveUp { term, .. } => self.forget(node_of(id), Some(term)),
                 Event::Behind { node } => self.nodes[at(node)].behind = true,
                 Event::SaveSnapshot { .. } | Event::LoadSnapshot { .. } => self.begin_job(id, event),
                 Event::Abort { .. } => {
@@ -635,14 +681,20 @@ impl Cluster {
             }
             // The event may speak of what status showed only after the last look.
             self.see(id);
-            self.watch.event(id, &event, &self.members, self.fabric.now_ns(), &mut self.client)?;
+            let now_ns = self.fabric.now_ns();
+            // Of an acceptor's events none is about the group but its promises, which are judged by its memory.
+            if self.proposes(id) {
+                self.watch.event(node_of(id), &event, &self.members, now_ns, &mut self.client)?;
+            }
             self.read_event(id, &event)?;
             if let Event::Committed { index, .. } = event {
                 self.note(|| format!("node {id} commits up to entry {index}"));
             }
         }
-        self.reads_end(id)?;
-        self.apply(id)?;
+        if self.proposes(id) {
+            self.reads_end(id)?;
+            self.apply(id)?;
+        }
         Ok(true)
     }
 
@@ -653,7 +705,7 @@ impl Cluster {
                 // The beat may say what a verb before it has moved.
                 self.see(id);
             }
-            self.watch.posted(id, &verb, &self.members)?;
+            self.watch.posted(node_of(id), &verb, &self.members)?;
             self.fabric.post(id, verb);
             if self.springs_on(id, &verb) {
                 return Ok(false);
@@ -672,8 +724,8 @@ impl Cluster {
         let Some(replica) = &mut self.nodes[at(id)].replica else { return false };
         match replica.propose(now, &payload) {
             Ok(ticket) => {
-                self.client.taken(id, ticket.term, ticket.index, number);
-                let judged = self.watch.proposed(id, &look(replica), replica.configuration());
+                self.client.taken(node_of(id), ticket.term, ticket.index, number);
+                let judged = self.watch.proposed(node_of(id), &look(replica), replica.configuration());
                 self.violation = judged.err().or(self.violation.take());
                 true
             }
@@ -735,6 +787,12 @@ impl Cluster {
     }
 }
 
+/// The place of a seat.
 fn at(id: NodeId) -> usize {
     id.slot() - 1
+}
+
+/// The place of the node that it is of.
+fn of(id: NodeId) -> usize {
+    at(node_of(id))
 }

@@ -32,7 +32,7 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
         if others_fit && rng.chance(700_000) {
             for id in stopped {
                 cluster.fabric.faults.zombies += 1;
-                cluster.pause(id, u64::MAX);
+                cluster.pause(cluster.proposer(id), u64::MAX);
             }
         }
     }
@@ -57,7 +57,7 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
             cluster.now_ns(),
             &cluster.watch,
             &cluster.members,
-            |id| !cluster.is_paused(id) && !cluster.is_behind(id),
+            |id| !cluster.is_paused(cluster.proposer(id)) && !cluster.is_behind(id),
             cluster.client.acknowledged(),
             cluster.fabric.faults.full,
         )?;
@@ -105,7 +105,7 @@ fn spare(cluster: &Cluster) -> Option<usize> {
             && member.seen.formed
             && member.incarnation == *life
             && !cluster.is_behind(*id)
-            && !cluster.is_paused(*id)
+            && !cluster.is_paused(cluster.proposer(*id))
     };
     let spare = |one: &Configuration| {
         let voters = voters(one);

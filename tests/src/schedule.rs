@@ -57,6 +57,12 @@ pub enum Fault {
     ReadmitMember,
     /// The leader is told to hand over to somebody.
     Transfer,
+    /// A host that is apart dies; what its application has may be lost, too.
+    CrashHost,
+    /// The leader's does.
+    CrashLeadersHost,
+    /// What is between a host and its acceptor is cut.
+    CutHost,
 }
 
 /// Those that the first seeds know.
@@ -82,6 +88,9 @@ const LATER: [Fault; 4] =
 /// Those that change who is a member.
 const MEMBERS: [Fault; 5] =
     [Fault::AddMember, Fault::PromoteMember, Fault::RemoveMember, Fault::RemoveLeader, Fault::ReadmitMember];
+
+/// Those of hosts that are apart.
+const HOSTS: [Fault; 3] = [Fault::CrashHost, Fault::CrashLeadersHost, Fault::CutHost];
 
 /// Which nodes may die while others are far behind: without snapshots a group that hangs on one log alone may never get well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +123,8 @@ pub struct Plan {
     pub nodes: u8,
     /// So many more run, and may become members.
     pub spares: u8,
+    /// Hosts and acceptors are apart.
+    pub split: bool,
     /// What leaders do about members that lost their memory.
     pub readmit: Readmit,
     /// Timers of the core.
@@ -231,6 +242,22 @@ impl Plan {
         plan
     }
 
+    /// The plan of a seed, but that hosts and acceptors are apart, and fail apart.
+    pub fn splitting(seed: u64, nodes: u8) -> Plan {
+        let mut rng = Rng::new(seed ^ 0x5b11_7000_0000_0000 ^ u64::from(nodes) << 32);
+        let mut plan =
+            if rng.chance(300_000) { Plan::changing(seed, nodes) } else { Plan::draw(seed, nodes) };
+        plan.split = true;
+        for fault in HOSTS {
+            for _ in 0..rng.pick(&[0, 1, 1, 3]) {
+                plan.faults.push(fault);
+            }
+        }
+        // An acceptor is asked over the wire, and answers are READ.
+        plan.bound_ns += plan.bound_ns / 2;
+        plan
+    }
+
     /// A group with snapshots of states of that length, whose leaders hold their rings for so many times `suspect_after`.
     pub fn with_snapshots(&mut self, state_len: u64, limit: u64) {
         self.state_len = state_len;
@@ -308,6 +335,7 @@ impl Plan {
             seed,
             nodes,
             spares: 0,
+            split: false,
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
@@ -351,6 +379,7 @@ impl Plan {
             seed,
             nodes,
             spares: 0,
+            split: false,
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,

@@ -2,7 +2,7 @@
 
 use crate::directed;
 use crate::rng::Rng;
-use crate::run::{Outcome, run, run_catching, run_changing, run_plan};
+use crate::run::{Outcome, run, run_catching, run_changing, run_plan, run_split};
 use crate::schedule::Plan;
 
 /// The kind of run that a seed is the seed of.
@@ -20,6 +20,11 @@ pub enum Scheme {
     },
     /// A storm in which nodes fall below the ring, and get snapshots; in some of them members change, too.
     Snapshots {
+        /// Replicas at first.
+        nodes: u8,
+    },
+    /// A storm over nodes whose hosts and acceptors are apart.
+    Split {
         /// Replicas at first.
         nodes: u8,
     },
@@ -56,12 +61,13 @@ impl Scheme {
         Scheme::Swarm { nodes }
     }
 
-    /// By its name: `swarm`, `members`, `snapshots`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
+    /// By its name: `swarm`, `members`, `snapshots`, `split`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
     pub fn named(name: &str, seed: u64, nodes: Option<u8>) -> Option<Scheme> {
         let drawn = match Scheme::draw(seed, None) {
             Scheme::Swarm { nodes }
             | Scheme::Members { nodes }
             | Scheme::Snapshots { nodes }
+            | Scheme::Split { nodes }
             | Scheme::Base { nodes } => nodes,
             Scheme::Directed(_) => 3,
         };
@@ -70,6 +76,7 @@ impl Scheme {
             "swarm" => Some(Scheme::Swarm { nodes }),
             "members" => Some(Scheme::Members { nodes }),
             "snapshots" => Some(Scheme::Snapshots { nodes }),
+            "split" => Some(Scheme::Split { nodes }),
             "base" => Some(Scheme::Base { nodes }),
             name => directed::named(name).map(|directed| Scheme::Directed(*directed)),
         }
@@ -81,6 +88,7 @@ impl Scheme {
             Scheme::Swarm { .. } => "swarm",
             Scheme::Members { .. } => "members",
             Scheme::Snapshots { .. } => "snapshots",
+            Scheme::Split { .. } => "split",
             Scheme::Base { .. } => "base",
             Scheme::Directed(directed) => directed.name,
         }
@@ -92,6 +100,7 @@ impl Scheme {
             Scheme::Swarm { nodes } => run(seed, *nodes, keep_trace),
             Scheme::Members { nodes } => run_changing(seed, *nodes, keep_trace),
             Scheme::Snapshots { nodes } => run_catching(seed, *nodes, keep_trace),
+            Scheme::Split { nodes } => run_split(seed, *nodes, keep_trace),
             Scheme::Base { nodes } => run_plan(Plan::base(seed, *nodes), keep_trace),
             Scheme::Directed(directed) => (directed.run)(seed, keep_trace),
         }
@@ -103,6 +112,7 @@ impl Scheme {
             Scheme::Swarm { nodes }
             | Scheme::Members { nodes }
             | Scheme::Snapshots { nodes }
+            | Scheme::Split { nodes }
             | Scheme::Base { nodes } => {
                 format!(" --nodes {nodes}")
             }

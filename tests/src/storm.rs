@@ -5,7 +5,7 @@ use ringleader_core::types::{Incarnation, NodeId};
 use ringleader_core::verb::Plane;
 
 use crate::cluster::Cluster;
-use crate::fabric::PipeId;
+use crate::fabric::{PipeId, node_of};
 use crate::invariants::Violation;
 use crate::invariants::configurations::voters;
 use crate::recover::lags;
@@ -23,6 +23,9 @@ pub(crate) struct Storm {
     restart: Vec<(u64, NodeId)>,
     /// Memory of the dead that will be gone, and when.
     forget: Vec<(u64, NodeId)>,
+    /// Hosts to be started again, and to be reached again.
+    hosts: Vec<(u64, NodeId)>,
+    reach: Vec<(u64, NodeId)>,
 }
 
 impl Storm {
@@ -37,6 +40,8 @@ impl Storm {
             mend: Vec::new(),
             restart: Vec::new(),
             forget: Vec::new(),
+            hosts: Vec::new(),
+            reach: Vec::new(),
         }
     }
 
@@ -46,7 +51,14 @@ impl Storm {
                 .mend
                 .iter()
                 .map(|(at, ..)| *at)
-                .chain(self.restart.iter().chain(&self.forget).map(|(at, _)| *at))
+                .chain(
+                    self.restart
+                        .iter()
+                        .chain(&self.forget)
+                        .chain(&self.hosts)
+                        .chain(&self.reach)
+                        .map(|(at, _)| *at),
+                )
                 .chain([self.next_ns, self.until_ns])
                 .min()
                 .unwrap_or(self.until_ns);
@@ -55,6 +67,12 @@ impl Storm {
             let now = cluster.now_ns();
             for (_, from, to) in self.mend.extract_if(.., |(at, ..)| *at <= now) {
                 cluster.fabric.cut(from, to, false);
+            }
+            for (_, id) in self.reach.extract_if(.., |(at, _)| *at <= now) {
+                cluster.fabric.cut_host(id, false);
+            }
+            for (_, id) in self.hosts.extract_if(.., |(at, _)| *at <= now) {
+                cluster.start_host(id);
             }
             for (_, id) in self.forget.extract_if(.., |(at, _)| *at <= now) {
                 // Unless it has been started again: that memory is another.
@@ -82,6 +100,9 @@ impl Storm {
             cluster.fabric.faults.restarts += 1;
             cluster.start(id);
         }
+        for (_, id) in self.hosts {
+            cluster.start_host(id);
+        }
         Ok(())
     }
 
@@ -94,22 +115,31 @@ impl Storm {
         let leader = cluster.leader().unwrap_or(victim);
         let plane = if self.rng.chance(500_000) { Plane::Control } else { Plane::Log };
         match fault {
-            Fault::Pause => self.pause(cluster, victim, lasts),
-            Fault::PauseLeader => self.pause(cluster, leader, lasts),
+            Fault::Pause => {
+                let seat = self.seat(cluster, victim);
+                self.pause(cluster, seat, lasts);
+            }
+            Fault::PauseLeader => {
+                let seat = self.seat(cluster, leader);
+                self.pause(cluster, seat, lasts);
+            }
             Fault::PauseLeaderInCopy => {
                 cluster.fabric.slow_landings(leader, lasts);
                 cluster.run_for(lasts / 10)?;
-                self.pause(cluster, leader, lasts);
+                self.pause(cluster, cluster.proposer(leader), lasts);
             }
             Fault::Crash => self.crash(cluster, victim, until),
             Fault::CrashLeader => self.crash(cluster, leader, until),
             Fault::CrashKeepingMemory => self.crash_keeping_memory(cluster, victim, until),
             Fault::CrashLeaderKeepingMemory => self.crash_keeping_memory(cluster, leader, until),
             Fault::Zombie => {
-                let stopped = cluster.ids().filter(|id| cluster.is_paused(*id)).count();
+                let stopped =
+                    |id: &NodeId| cluster.is_paused(*id) || cluster.is_paused(cluster.proposer(*id));
+                let stopped = cluster.ids().filter(stopped).count();
                 if stopped < minority(cluster) && cluster.member(victim).alive {
                     cluster.fabric.faults.zombies += 1;
-                    cluster.pause(victim, u64::MAX);
+                    let seat = self.seat(cluster, victim);
+                    cluster.pause(seat, u64::MAX);
                 }
             }
             Fault::StallApplication => {
@@ -132,16 +162,30 @@ impl Storm {
                     self.cut(cluster, peer, victim, until);
                 }
             }
-            Fault::BreakPipe => cluster.fabric.break_pipe(PipeId { from: victim, to: other, plane }),
+            Fault::BreakPipe => {
+                let from = self.seat(cluster, victim);
+                cluster.fabric.break_pipe(PipeId { from, to: other, plane });
+            }
             Fault::BreakGate => cluster.fabric.break_gate(victim, other),
-            Fault::Mute => cluster.fabric.mute(PipeId { from: victim, to: other, plane }, lasts),
+            Fault::Mute => {
+                let from = self.seat(cluster, victim);
+                cluster.fabric.mute(PipeId { from, to: other, plane }, lasts);
+            }
             Fault::Transfer => {
                 cluster.transfer(leader, if victim == leader { other } else { victim });
             }
             Fault::Slow => {
                 cluster.fabric.faults.slow_nodes += 1;
                 let times = self.rng.within((4, 60));
-                cluster.slow(victim, times, lasts);
+                let seat = self.seat(cluster, victim);
+                cluster.slow(seat, times, lasts);
+            }
+            Fault::CrashHost => self.crash_host(cluster, victim, until),
+            Fault::CrashLeadersHost => self.crash_host(cluster, leader, until),
+            Fault::CutHost => {
+                cluster.fabric.faults.cuts_both_ways += 1;
+                cluster.fabric.cut_host(victim, true);
+                self.reach.push((until, victim));
             }
             Fault::AddMember
             | Fault::PromoteMember
@@ -203,8 +247,24 @@ impl Storm {
         cluster.wishes.extend(changes.into_iter().map(|change| (change, 0)));
     }
 
+    /// A process of a node.
+    fn seat(&mut self, cluster: &Cluster, node: NodeId) -> NodeId {
+        let host = cluster.proposer(node);
+        if host != node && self.rng.chance(500_000) { host } else { node }
+    }
+
+    fn crash_host(&mut self, cluster: &mut Cluster, id: NodeId, until: u64) {
+        // Who is to be started again is down already.
+        if self.hosts.iter().any(|(_, host)| *host == id) {
+            return;
+        }
+        cluster.fabric.faults.crashes += 1;
+        cluster.crash_host(id, false);
+        self.hosts.push((until, id));
+    }
+
     fn pause(&mut self, cluster: &mut Cluster, id: NodeId, lasts: u64) {
-        if cluster.member(id).alive {
+        if cluster.member(node_of(id)).alive {
             cluster.fabric.faults.pauses += 1;
             cluster.pause(id, lasts);
         }

@@ -9,7 +9,7 @@ use ringleader_core::proposer::{FollowerState, Role};
 use ringleader_core::replica::{Replica, Status};
 use ringleader_core::types::{Incarnation, LogPoint, NodeId, Position, Promise};
 
-use crate::fabric::{Home, SimMemory};
+use crate::fabric::{Home, SimArea, SimMemory};
 
 /// A follower as its leader sees it.
 #[derive(Clone, Copy, Default, Debug)]
@@ -35,8 +35,18 @@ pub struct Seen {
     pub leads: bool,
     /// It asks for votes.
     pub stands: bool,
+    /// Its host is apart.
+    pub is_apart: bool,
+    /// A host that is apart began with an application that had everything up to there.
+    pub kept: Position,
+    /// Its host, which is apart, is in the middle of its loop: what is seen of it has not been told.
+    pub is_untold: bool,
+    /// What leads or stands there belongs to a life of its acceptor that is over, and has not noticed.
+    pub is_stale: bool,
     /// Highest grant, and to whom.
     pub promise: Promise,
+    /// The promise that it leads by, if it leads.
+    pub leading: Promise,
     /// Whom it takes for the leader.
     pub leader: NodeId,
     /// Where its log ends.
@@ -68,6 +78,8 @@ pub struct Member {
     pub incarnation: Incarnation,
     /// In force there.
     pub configuration: Arc<Configuration>,
+    /// In force at its acceptor: the same, but where its host is apart.
+    pub acceptors: Arc<Configuration>,
     /// In force there when its host last heard of commits: what it reports now it may have committed by this one.
     pub former: Arc<Configuration>,
     /// The newest committed configuration names this life.
@@ -76,8 +88,14 @@ pub struct Member {
     pub alive: bool,
     /// Its own account.
     pub seen: Seen,
-    /// Memory of this life.
+    /// Where host and acceptor are apart: their own accounts.
+    pub parts: (Seen, Option<Seen>),
+    /// Memory of this life. Where host and acceptor are apart: the acceptor's, and the staging ring of the host.
     pub home: Home,
+    /// Where its answers are made.
+    pub answers: SimArea,
+    /// The staging area of a host that is apart.
+    pub host_staging: SimArea,
     /// Memory of all its lives, also of this one: what each was counted for.
     pub homes: Vec<(Incarnation, Home)>,
 }
@@ -90,11 +108,15 @@ impl Member {
             life: 0,
             incarnation: Incarnation(0),
             configuration: Arc::default(),
+            acceptors: Arc::default(),
             former: Arc::default(),
             named: false,
             alive: false,
             seen: Seen::default(),
+            parts: (Seen::default(), None),
             home: Home::new(ring_len, snapshot_len),
+            answers: Home::new(ring_len, 0).staging,
+            host_staging: Home::new(ring_len, 0).staging,
             homes: Vec::new(),
         }
     }
@@ -134,7 +156,12 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
         removed: status.removed,
         leads: status.role == Role::Leader,
         stands: status.role == Role::Candidate,
+        is_apart: false,
+        kept: Position(0),
+        is_untold: false,
+        is_stale: false,
         promise: status.promise,
+        leading: status.promise,
         leader: status.leader,
         end: status.end.position,
         commit: status.commit,

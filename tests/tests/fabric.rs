@@ -22,7 +22,7 @@ fn write(epoch: u32, number: u32, offset: u64, len: u32) -> Verb {
 
 /// Two nodes, and the homes of both.
 fn two(seed: u64, weather: Weather) -> (Fabric, Home, Home) {
-    let mut fabric = Fabric::new(seed, weather, Trace::new(0));
+    let mut fabric = Fabric::new(seed, false, weather, Trace::new(0));
     let (writer, acceptor) = (Home::new(RING, 0), Home::new(RING, 0));
     fabric.start(WRITER, writer.clone());
     fabric.start(ACCEPTOR, acceptor.clone());

@@ -45,6 +45,12 @@ fn five_nodes() {
 }
 
 /// Other seeds in every run of the tests: what they find is printed with the command that replays it.
+/// The same storms, but that hosts and acceptors fail apart.
+#[test]
+fn hosts_and_acceptors_apart() {
+    must_hold((1..=150).map(|seed| (seed, Scheme::named("split", seed, None).expect("a schedule"))));
+}
+
 #[test]
 fn fresh_seeds() {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set");

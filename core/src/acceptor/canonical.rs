@@ -9,6 +9,7 @@ impl Acceptor {
     pub(crate) fn canonical<C: Canonical>(&self, out: &mut C) {
         let Acceptor {
             me,
+            here: _,
             timing: _,
             promise,
             promised_to,
@@ -32,6 +33,8 @@ impl Acceptor {
             progress,
             progress_version: _,
             progress_at,
+            host_version: _,
+            mirror: _,
         } = self;
         let me = me.node;
         out.plain((promise, promised_to, writer, grant_due, closed, walker, candidacy));

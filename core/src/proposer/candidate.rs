@@ -12,7 +12,7 @@ use crate::mem::Memory;
 use crate::planted::{self, Bug};
 use crate::proposer::{Proposer, Role, Work};
 use crate::quorum::majority;
-use crate::request::{Ask, Request};
+use crate::request::{Answer, Ask, Request};
 use crate::types::{Instant, LogPoint, NodeId, Promise, Term};
 
 /// How far an election is.
@@ -96,7 +96,7 @@ impl Proposer {
     /// Asks for fresh readings of all other voters.
     fn look<M: Memory>(&mut self, on: &mut Work<M>) {
         for member in on.configuration.members() {
-            if member.node != self.me.node {
+            if member.node != self.here {
                 on.watches[member.node].want_every(on.now, self.timing.probe_deadline_ns / 4);
             }
         }
@@ -175,7 +175,9 @@ impl Proposer {
         self.turn(Election::OwnVote { term, deadline }, why);
         let sequence = self.next_sequence();
         self.peers[self.me.node].ask_vote(on.now, sequence, term, (0, 0));
-        self.ask_own(on, sequence, term, Ask::Vote { last: None });
+        if self.here == self.me.node {
+            self.ask_own(on, sequence, term, Ask::Vote { last: None });
+        }
     }
 
     /// A request to the own acceptor goes the same way as all others, without a line.
@@ -187,7 +189,7 @@ impl Proposer {
 
     fn own_vote<M: Memory>(&mut self, on: &mut Work<M>, term: Term, deadline: Instant) {
         let asked = self.peers[self.me.node].asked;
-        let Some(answer) = on.acceptor.local_answer(asked).copied() else {
+        let Some(answer) = self.own_answer(on, asked) else {
             if on.now >= deadline {
                 self.end_campaign(on, mark::Candidate::OwnLate);
             }
@@ -196,6 +198,11 @@ impl Proposer {
         if !answer.is_granted() {
             return self.end_campaign(on, mark::Candidate::OwnRefused);
         }
+        let last = match self.own_log(on, &answer) {
+            Some(last) => last,
+            None if on.now < deadline => return,
+            None => return self.end_campaign(on, mark::Candidate::OwnLate),
+        };
         // Now the whole log was walked: this is the configuration that the candidacy is judged by.
         if !self.may_stand(on) {
             return self.end_campaign(on, mark::Candidate::NoVoter);
@@ -203,7 +210,6 @@ impl Proposer {
         if !self.votes(on) {
             mark(mark::Member::StandsRemoved);
         }
-        let last = answer.last;
         self.turn(Election::Votes { term, deadline, last }, mark::Candidate::AsksAll);
         for member in on.configuration.members() {
             if member.node != self.me.node && self.is_voter(on, member.node) && self.peers[member.node].formed
@@ -213,6 +219,26 @@ impl Proposer {
             }
         }
         self.count_votes(on, term, deadline, last);
+    }
+
+    /// What the own acceptor answered to the request of that number.
+    fn own_answer<M: Memory>(&self, on: &Work<M>, asked: u64) -> Option<Answer> {
+        if self.here == self.me.node {
+            return on.acceptor.local_answer(asked).copied();
+        }
+        let (answer, line) = self.peers[self.me.node].answer()?;
+        // Voted, and gone on to another promise since.
+        let holds = !answer.is_granted() || Promise(line.promise).node() == self.me.node;
+        holds.then_some(answer)
+    }
+
+    /// The end of the own log, as the own vote found it; where the acceptor is apart, once all of it was READ.
+    fn own_log<M: Memory>(&self, on: &mut Work<M>, answer: &Answer) -> Option<LogPoint> {
+        if self.here == self.me.node {
+            return Some(answer.last);
+        }
+        let (_, line) = self.peers[self.me.node].answer()?;
+        on.acceptor.follow_own_vote(&on.areas.log, answer, line)
     }
 
     fn count_votes<M: Memory>(&mut self, on: &mut Work<M>, term: Term, deadline: Instant, last: LogPoint) {
@@ -271,6 +297,7 @@ impl Proposer {
     /// Not elected. The own acceptor's promise stays, and its detector starts the next round.
     pub(crate) fn end_campaign<M: Memory>(&mut self, on: &mut Work<M>, why: mark::Candidate) {
         self.turn(Election::Idle, why);
+        on.acceptor.forget_own_vote();
         self.role = Role::Follower;
         self.rest_until = on.now.after(self.timing.repeat_ns + self.rng.below(self.timing.repeat_ns + 1));
         for peer in self.peers.iter_mut() {

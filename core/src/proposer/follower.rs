@@ -20,7 +20,7 @@ impl Proposer {
     /// Moves every follower's state on.
     pub(crate) fn follow_followers<M: Memory>(&mut self, on: &mut Work<M>) {
         for node in self.lead.audience.nodes() {
-            if node == self.me.node {
+            if node == self.here {
                 self.follow_own(on);
                 continue;
             }

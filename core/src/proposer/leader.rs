@@ -124,7 +124,7 @@ impl Proposer {
             peer.binds = None;
             peer.beat_due = true;
             peer.holds_since = None;
-            let state = if node == self.me.node {
+            let state = if node == self.here {
                 peer.sent = last.position;
                 peer.matched = last.position;
                 FollowerState::Window
@@ -135,7 +135,7 @@ impl Proposer {
             };
             peer.turn(state);
             // Requests of an earlier leadership still read the staging ring: it is reused when they are drained.
-            if node != self.me.node && peer.flights.oldest_source().is_some() {
+            if node != self.here && peer.flights.oldest_source().is_some() {
                 peer.outbound.close();
                 peer.turn(FollowerState::Broken);
                 peer.broken_at = on.now;
@@ -168,7 +168,7 @@ impl Proposer {
             self.lead.beat_at = on.now.after(self.timing.beat_ns);
             for (node, peer) in self.peers.entries_mut() {
                 peer.beat_due = peer.is_in_window();
-                if peer.state != FollowerState::Down && node != self.me.node {
+                if peer.state != FollowerState::Down && node != self.here {
                     on.watches[node].want();
                 }
             }
@@ -191,7 +191,7 @@ impl Proposer {
         let node = member.node;
         self.peers[node].is_in_window()
             && (member.role == membership::Role::Voter || planted::is(Bug::LearnerCounted))
-            && (node == self.me.node
+            && (node == self.here
                 || self.quorum == Quorum::Stored
                 || planted::is(Bug::ZombieCounted)
                 || watches[node]
@@ -291,12 +291,16 @@ impl Proposer {
     }
 
     fn write_leader_line<M: Memory>(&mut self, on: &Work<M>, term: Term) {
+        self.apart.says = (term, self.lead.committed);
         let line = LeaderLine {
             term: term.0,
             commit: self.lead.committed.position.0,
             commit_index: self.lead.committed.index.0,
             ..LeaderLine::default()
         };
+        if self.here != self.me.node {
+            return self.apart.line.set(line);
+        }
         self.lead.line_version = self.lead.line_version.wrapping_add(1);
         line.write(&on.areas.control, control::LEADER, self.lead.line_version);
         full();
@@ -304,18 +308,15 @@ impl Proposer {
 
     /// The commit that was not reported yet.
     pub(crate) fn poll_commit(&mut self) -> Option<Event> {
-        if self.role != Role::Leader
-            || self.lead.reported >= self.lead.committed.position
-            || !self.lead.has_committed()
-        {
+        if self.role != Role::Leader || !self.lead.has_committed() {
             return None;
         }
-        self.lead.reported = self.lead.committed.position;
-        Some(Event::Committed {
-            term: self.lead.term,
-            index: self.lead.committed.index,
-            position: self.lead.committed.position,
-        })
+        let shown = self.shown_commit();
+        if self.lead.reported >= shown.position || shown.position <= self.lead.own_start.position {
+            return None;
+        }
+        self.lead.reported = shown.position;
+        Some(Event::Committed { term: self.lead.term, index: shown.index, position: shown.position })
     }
 
     /// A WRITE of this leadership to a follower in its window completed.

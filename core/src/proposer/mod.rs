@@ -1,6 +1,7 @@
 //! The part of a node that campaigns, leads and replicates (protocol.md 7 and 8). It asks acceptors, its own among them, and
 //! writes only where one of them has granted it to.
 
+mod apart;
 mod candidate;
 mod catchup;
 mod change;
@@ -15,6 +16,7 @@ mod reads;
 mod transfer;
 mod window;
 
+use apart::Apart;
 use candidate::Election;
 pub use confirm::Confirm;
 use leader::Leadership;
@@ -35,13 +37,13 @@ use crate::mailbox::Route;
 use crate::mark;
 use crate::mem::{Areas, Memory};
 use crate::membership::Configuration;
-use crate::options::Identity;
+use crate::options::{Half, Identity};
 use crate::proposer::flights::What;
 use crate::read::LeaseReads;
 use crate::rng::Rng;
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Instant, MAX_NODES, NodeId, Position, Promise};
+use crate::types::{Boot, Incarnation, Instant, MAX_NODES, NodeId, Position, Promise};
 use crate::verb::{Class, Completion, Status, Verb};
 use crate::watch::Watch;
 
@@ -62,6 +64,10 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub(crate) struct Proposer {
     me: Identity,
+    /// The acceptor that is here, by its node: nobody's, where it is apart. The own one is then one like the others.
+    here: NodeId,
+    /// It proposes: not what is an acceptor alone, which asks for nothing but that a group be formed.
+    proposes: bool,
     timing: Timing,
     quorum: Quorum,
     own_copy: OwnCopy,
@@ -85,6 +91,8 @@ pub(crate) struct Proposer {
     /// The last request to stand that was obeyed.
     obeyed: (Boot, u64),
     reads: Reads,
+    /// What it takes when the own acceptor is apart.
+    apart: Apart,
 }
 
 /// What a proposer works with; everything is lent for one call.
@@ -116,8 +124,10 @@ impl<M: Memory> Work<'_, M> {
 }
 
 impl Proposer {
+    #[expect(clippy::too_many_arguments, reason = "each is an option of its own")]
     pub(crate) fn new(
         me: Identity,
+        half: Half,
         timing: Timing,
         quorum: Quorum,
         own_copy: OwnCopy,
@@ -127,12 +137,14 @@ impl Proposer {
     ) -> Proposer {
         Proposer {
             me,
+            here: if half == Half::Whole { me.node } else { NodeId::NOBODY },
+            proposes: half != Half::Acceptor,
             timing,
             quorum,
             own_copy,
             confirm,
             lease_reads,
-            stands: true,
+            stands: half != Half::Acceptor,
             role: Role::Follower,
             peers: Table::from_fn(Peer::new),
             sequence: 0,
@@ -145,7 +157,13 @@ impl Proposer {
             lead: Leadership::default(),
             obeyed: (Boot(0), 0),
             reads: Reads::new(),
+            apart: Apart::new(),
         }
+    }
+
+    /// The life of the acceptor that is apart.
+    pub(crate) fn adopt(&mut self, incarnation: Incarnation) {
+        self.me.incarnation = incarnation;
     }
 
     /// See the field.
@@ -220,7 +238,7 @@ impl Proposer {
         on.watches[node].handle_alive(on.now);
         let peer = &mut self.peers[node];
         peer.handle_line(on.now, line);
-        if !peer.outbound.handle_answer(&line) {
+        if self.proposes && !peer.outbound.handle_answer(&line) {
             // Fenced under us.
             peer.outbound.close();
             self.handle_broken(on.now, node);
@@ -359,7 +377,18 @@ impl Proposer {
             if !link.is_up() {
                 continue;
             }
+            // The lines are its host's, except for what makes a group: that is for its acceptor.
+            let mine = match self.proposes {
+                true => self.here == self.me.node || on.configuration.is_formed(),
+                false => peer.is_asking_form(),
+            };
+            if !mine {
+                continue;
+            }
             let mut line = peer.request_line();
+            if !self.proposes {
+                line.qp_state = 0;
+            }
             line.from_boot = self.me.boot.0;
             line.to_boot = link.peer().boot.0;
             line.to_incarnation = link.peer().incarnation.0;
@@ -400,6 +429,8 @@ impl Proposer {
     pub(crate) fn canonical(&self, out: &mut impl Canonical) {
         let Proposer {
             me,
+            here: _,
+            proposes: _,
             timing: _,
             quorum: _,
             own_copy: _,
@@ -418,6 +449,7 @@ impl Proposer {
             lead,
             obeyed,
             reads,
+            apart: _,
         } = self;
         out.plain((role, rng, max_promise, was_older));
         out.moment(*respected_until);

@@ -62,6 +62,11 @@ impl Outbound {
         self.state == State::Closed
     }
 
+    /// Neither up nor down.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.state == State::Opening
+    }
+
     /// What was outstanding is being drained.
     pub(crate) fn is_closing(&self) -> bool {
         self.state == State::Closing

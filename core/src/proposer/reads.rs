@@ -199,7 +199,7 @@ impl Proposer {
         let before = &self.reads.queue_mut(how).before;
         for member in on.configuration.members() {
             let watch = &mut on.watches[member.node];
-            if member.node != self.me.node && !watch.is_read_after(before[member.node]) {
+            if member.node != self.here && !watch.is_read_after(before[member.node]) {
                 ask(watch, on.now);
             }
         }
@@ -261,7 +261,7 @@ impl Proposer {
             if node == self.me.node && member.incarnation != self.me.incarnation {
                 continue;
             }
-            let promise = if node == self.me.node {
+            let promise = if node == self.here {
                 on.acceptor.promise()
             } else {
                 let fresh =

@@ -65,7 +65,7 @@ impl Proposer {
         let room = if reserved { half } else { ring_len };
         let mut applied: heapless::Vec<Position, MAX_NODES> = self
             .counting(on)
-            .map(|node| if node == self.me.node { on.applied } else { self.peers[node].applied })
+            .map(|node| if node == self.here { on.applied } else { self.peers[node].applied })
             .collect();
         let needed = match reached(on.configuration.voters(), &mut applied) {
             Some(needed) => needed.min(on.applied),
@@ -82,7 +82,7 @@ impl Proposer {
         }
         for slot in 1..=MAX_NODES {
             let node = NodeId(slot as u8);
-            if node != self.me.node && self.peers[node].is_in_window() {
+            if node != self.here && self.peers[node].is_in_window() {
                 let reach = Position(self.peers[node].sent.0.min(self.peers[node].matched.0) + half);
                 if end <= reach {
                     limit = limit.min(reach);
@@ -115,13 +115,18 @@ impl Proposer {
     /// The next WRITE to any follower; copies to the own log by the way, once the others are on theirs.
     #[inline]
     pub(crate) fn poll_write<M: Memory>(&mut self, on: &mut Work<M>) -> Option<Verb> {
+        if self.here != self.me.node
+            && let Some(verb) = self.poll_own_line(on)
+        {
+            return Some(verb);
+        }
         if self.role == Role::Leader {
             if self.own_copy == OwnCopy::First {
                 self.copy_own(on);
             }
             for node in self.lead.audience.nodes() {
                 if self.peers[node].is_in_window()
-                    && node != self.me.node
+                    && node != self.here
                     && let Some(verb) =
                         self.next_entries(on, node).or_else(|| self.next_confirm(on.now, node))
                 {
@@ -134,7 +139,7 @@ impl Proposer {
             if !self.wants_beat(node) {
                 continue;
             }
-            if node == self.me.node {
+            if node == self.here {
                 self.beat_own(on);
             } else if let Some(verb) = self.next_beat(on, node) {
                 return Some(verb);
@@ -225,7 +230,7 @@ impl Proposer {
     #[inline]
     fn copy_own<M: Memory>(&mut self, on: &mut Work<M>) {
         let end = self.lead.end.position;
-        let own = &mut self.peers[self.me.node];
+        let own = &mut self.peers[self.here];
         if !own.is_in_window() || own.sent == end {
             return;
         }

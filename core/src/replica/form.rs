@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::layout::{request_kind, verdict};
 use crate::mem::Memory;
 use crate::membership::Configuration;
+use crate::options::Half;
 use crate::types::{Instant, LogPoint, MAX_NODES, NodeId};
 
 impl<M: Memory> Replica<M> {
@@ -14,6 +15,13 @@ impl<M: Memory> Replica<M> {
         self.now = self.now.max(now);
         if group == 0 {
             return Err(FormError::Group);
+        }
+        if self.half == Half::Proposer {
+            if self.configuration.is_formed() {
+                return Err(FormError::NotFresh);
+            }
+            self.wish_group(group);
+            return Ok(());
         }
         if self.configuration.is_formed() || !self.forming.begin(group) {
             return Err(FormError::NotFresh);
@@ -26,6 +34,9 @@ impl<M: Memory> Replica<M> {
     }
 
     pub(super) fn form_tick(&mut self) {
+        if self.half == Half::Proposer {
+            return;
+        }
         let Some(hash) = self.forming.coordinate(&self.founders, &self.links, &self.areas.control) else {
             return;
         };

@@ -10,6 +10,7 @@ use crate::layout::{Line, RequestLine, control, request_kind, request_of};
 use crate::mark::{self, mark};
 use crate::mem::Memory;
 use crate::membership::{Change, ChangeError, Configuration, Member, Readmit, Role as MemberRole};
+use crate::options::Half;
 use crate::planted::{self, Bug};
 use crate::proposer::Work;
 use crate::quorum::majority;
@@ -23,6 +24,8 @@ pub enum RecoverError {
     NotFormed,
     /// Group id 0 means no group.
     Group,
+    /// Host and acceptor of this node are apart.
+    Apart,
     /// It leads, or hears a leader.
     LeaderAlive {
         /// Who.
@@ -139,12 +142,13 @@ impl<M: Memory> Replica<M> {
     /// Takes over what the log says, unless this node makes the log.
     pub(super) fn follow_configuration(&mut self) {
         let roster = self.acceptor.roster();
-        let own = self.acceptor.writer() == self.me.node;
+        let own = self.acceptor.knows_candidacy();
         let newest = match self.proposer.role() {
             Role::Leader if planted::is(Bug::ConfigWhenCommitted) => roster.anchored(),
             Role::Leader => &self.configuration,
             Role::Candidate if own => self.acceptor.candidacy(),
-            _ => roster.in_force(),
+            // A host that is apart goes by what its acceptor has found, which is more than what it may READ.
+            _ => self.touch.shown().unwrap_or(roster.in_force()),
         };
         let key = |of: &Configuration| (of.group, of.index, of.term);
         if key(newest) != key(&self.configuration) {
@@ -174,10 +178,17 @@ impl<M: Memory> Replica<M> {
 
     /// Shows what is in force, and how far it is known committed.
     pub(super) fn show_block(&mut self) {
+        if self.half == Half::Proposer {
+            return;
+        }
         self.block = self.configuration.block();
         self.block.anchor_index = self.acceptor.roster().anchored().index.0;
         self.block_version = self.block_version.wrapping_add(2);
         self.block.write(&self.areas.control, control::CONFIG, self.block_version);
+        if self.half == Half::Acceptor {
+            let anchored = self.acceptor.roster().anchored().block();
+            anchored.write(&self.areas.control, control::ANCHORED, self.block_version);
+        }
     }
 
     // Who is heard, and who is told.
@@ -209,6 +220,10 @@ impl<M: Memory> Replica<M> {
 
     /// A formed node tells a member that is only locked.
     pub(super) fn tell_locked(&mut self) {
+        // Its host tells, as soon as there is one.
+        if self.half == Half::Acceptor && self.host.boot().is_some() {
+            return;
+        }
         for member in self.configuration.members() {
             let node = member.node;
             if node == self.me.node
@@ -349,6 +364,9 @@ impl<M: Memory> Replica<M> {
         self.now = self.now.max(now);
         if !self.configuration.is_formed() {
             return Err(RecoverError::NotFormed);
+        }
+        if self.half != Half::Whole {
+            return Err(RecoverError::Apart);
         }
         let low = u128::from(u32::MAX);
         let group = group & !low | self.configuration.group & low;

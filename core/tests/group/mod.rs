@@ -11,7 +11,7 @@ use ringleader_core::event::Event;
 use ringleader_core::layout::{control, log, snapshot};
 use ringleader_core::mem::{Area, Areas, Memory};
 use ringleader_core::membership::Change;
-use ringleader_core::options::Options;
+use ringleader_core::options::{Half, Options};
 use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ringleader_core::replica::{Replica, Ticket};
 use ringleader_core::snapshot::Writer;
@@ -43,6 +43,8 @@ pub(crate) fn copy(from: &Area<Words>, at: u64, to: &Area<Words>, place: u64, le
 }
 
 pub(crate) struct Node {
+    pub(crate) id: u8,
+    pub(crate) half: Half,
     pub(crate) replica: Replica<Words>,
     pub(crate) areas: Areas<Words>,
     /// Per peer: epoch armed or granted here, and whether granted.
@@ -74,31 +76,40 @@ pub(crate) struct Group {
 
 /// A node in that life, which looks for so many founders.
 pub(crate) fn node(id: u8, founders: u8, life: u64, now: Instant) -> Node {
+    part(id, Half::Whole, founders, life, now)
+}
+
+/// A node of which only one half is here.
+pub(crate) fn part(id: u8, half: Half, founders: u8, life: u64, now: Instant) -> Node {
+    let snapshot_len = if half == Half::Whole { SNAPSHOT } else { 0 };
     let areas = Areas {
         control: area(control::LEN),
         log: area(log::len(RING)),
         staging: area(log::len(RING)),
-        snapshot: area(snapshot::len(SNAPSHOT)),
+        snapshot: area(snapshot::len(snapshot_len)),
     };
     let mut peers = [false; 16];
     (1..=founders).filter(|peer| *peer != id).for_each(|peer| peers[usize::from(peer)] = true);
     let options = Options {
         node: NodeId(id),
+        half,
         peers,
         ring_len: RING,
         max_entry: RING / 8,
-        snapshot_len: SNAPSHOT,
+        snapshot_len,
         timing: Timing { catchup_limit_ns: 1000 * MS, ..Timing::LOCAL },
         quorum: Quorum::Live,
         own_copy: OwnCopy::Last,
         confirm: Confirm::Completion,
         lease_reads: None,
         incarnation: Incarnation(10 + u64::from(id) + life * 100),
-        boot: Boot(20 + u64::from(id) + life * 100),
+        boot: Boot(20 + u64::from(id) + life * 100 + u64::from(half == Half::Proposer) * 1000),
         seed: u64::from(id),
     };
     let replica = Replica::new(options, areas.clone(), now).expect("good options");
     Node {
+        id,
+        half,
         replica,
         areas,
         inbound: [(0, false); 6],
@@ -165,7 +176,12 @@ impl Group {
 
     pub(crate) fn carry_out(&mut self, me: usize, verb: Verb) -> Completion {
         let id = verb.id();
-        let peer = id.peer.slot() - 1;
+        let Some(peer) =
+            self.nodes.iter().position(|node| node.id == id.peer.0 && node.half != Half::Proposer)
+        else {
+            return Completion { id, status: Status::Unreachable, value: 0 };
+        };
+        let (from_id, to_id) = (usize::from(self.nodes[me].id), id.peer.slot());
         let mut done = Completion { id, status: Status::Success, value: 7 };
         let (here, there) = (self.nodes[me].areas.clone(), self.nodes[peer].areas.clone());
         let epoch = id.epoch.0;
@@ -174,14 +190,18 @@ impl Group {
                 self.nodes[me].arm_failures -= 1;
                 done.status = Status::Failed;
             }
-            Verb::Arm { .. } => self.nodes[me].inbound[peer + 1] = (epoch, false),
-            Verb::Grant { .. } => self.nodes[me].inbound[peer + 1] = (epoch, true),
-            Verb::Fence { .. } => self.nodes[me].inbound[peer + 1].1 = false,
+            Verb::Arm { .. } => self.nodes[me].inbound[to_id] = (epoch, false),
+            Verb::Grant { .. } => self.nodes[me].inbound[to_id] = (epoch, true),
+            Verb::Fence { .. } => self.nodes[me].inbound[to_id].1 = false,
             Verb::Open { .. } | Verb::Close { .. } => {}
             _ if !self.nodes[peer].alive || self.cuts.contains(&(me, peer)) => {
                 done.status = Status::Unreachable
             }
             Verb::Connect { .. } => {}
+            Verb::Pull { plane: Plane::Control, at, len, .. } => {
+                copy(&there.control, at, &here.control, at, len)
+            }
+            Verb::Pull { plane: Plane::Log, at, len, .. } => copy(&there.log, at, &here.log, at, len),
             Verb::Read { from, to, len, .. } => copy(&there.control, from, &here.staging, to, len),
             Verb::Fetch { from, to, len, .. } => copy(&there.snapshot, from, &here.snapshot, to, len),
             Verb::Confirm { from, to, .. } => copy(&there.log, from, &here.staging, to, 8),
@@ -189,7 +209,7 @@ impl Group {
                 let source = if source == Source::Staging { &here.staging } else { &here.log };
                 match plane {
                     Plane::Control => copy(source, from, &there.control, to, len),
-                    Plane::Log if self.nodes[peer].inbound[me + 1] == (epoch, true) => {
+                    Plane::Log if self.nodes[peer].inbound[from_id] == (epoch, true) => {
                         copy(source, from, &there.log, to, len);
                     }
                     Plane::Log => done.status = Status::Refused,

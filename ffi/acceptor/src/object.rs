@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use ::ringleader_core::layout::{control, log, snapshot};
 use ::ringleader_core::mem::{Area, Areas, Memory};
-use ::ringleader_core::options::{Options, OptionsError};
+use ::ringleader_core::options::{Half, Options, OptionsError};
 use ::ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ::ringleader_core::read::{LeaseReads, ReadError};
 use ::ringleader_core::replica::{FormError, ProposeError, Replica};
@@ -297,6 +297,7 @@ impl ringleader_core_options {
         }
         let options = Options {
             node: NodeId(node),
+            half: Half::Whole,
             peers: core::array::from_fn(|id| self.peers >> id & 1 != 0),
             ring_len: self.ring_len,
             max_entry,

@@ -46,6 +46,8 @@ pub(super) fn judge_header(header: &Header, identity: &Identity) -> Result<(), L
     let max_entry = header.max_entry;
     let is_slot = max_entry > 0 && max_entry.is_multiple_of(SLOT_ALIGN) && max_entry <= header.ring_len / 8;
     is("max_entry", max_entry, is_slot)?;
+    // A region is that of a whole node.
+    is("proposer", header.proposer, header.proposer == identity.boot)?;
     reserved(name, &header.reserved)
 }
 
@@ -57,6 +59,7 @@ pub(super) fn judge_progress(line: &ProgressLine, identity: &Identity) -> Result
     is("promise", line.promise, is_promise(line.promise))?;
     is("grant", line.grant, is_promise(line.grant))?;
     is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED | AWAY))?;
+    is("anchor", line.anchor, line.anchor == 0)?;
     reserved(name, &line.reserved)
 }
 
@@ -169,6 +172,7 @@ mod tests {
             boot: 5,
             ring_len: RING,
             max_entry: RING / 8,
+            proposer: 5,
             ..Header::default()
         };
         let mut all = All {
@@ -198,15 +202,17 @@ mod tests {
         let unformed = |all: &mut All| (all.header.group_low, all.header.group_high) = (0, 0);
         assert_eq!(judged(unformed), Ok(()));
         type Case = (&'static str, fn(&mut All));
-        let cases: [Case; 28] = [
+        let cases: [Case; 30] = [
             ("header line (flags", |all| all.header.flags = 1),
             ("header line (max_entry", |all| all.header.max_entry = 0),
             ("header line (max_entry", |all| all.header.max_entry += 64),
             ("header line (max_entry", |all| all.header.max_entry = 65),
-            ("header line (reserved", |all| all.header.reserved[5] = 1),
+            ("header line (proposer", |all| all.header.proposer = 6),
+            ("header line (reserved", |all| all.header.reserved[4] = 1),
             ("progress line (promise", |all| all.progress.promise |= 16),
             ("progress line (grant", |all| all.progress.grant = 255),
             ("progress line (flags", |all| all.progress.flags = 32),
+            ("progress line (anchor", |all| all.progress.anchor = 64),
             ("progress line (reserved", |all| all.progress.reserved[0] = 1),
             ("leader line (flags", |all| all.leader.flags = 1),
             ("leader line (reserved", |all| all.leader.reserved[2] = 1),

@@ -94,6 +94,7 @@ pub(crate) fn seal<M: Memory>(control: &Area<M>, log: &Area<M>, applied: Positio
         boot: IDENTITY.boot,
         ring_len: RING,
         max_entry: RING / 8,
+        proposer: IDENTITY.boot,
         ..Header::default()
     };
     header.write(control, control::HEADER, 1);

@@ -72,7 +72,10 @@ fn line<L: Line + PartialEq + Debug>(u: &mut Unstructured<'_>) -> Result<()> {
 
 fn id(u: &mut Unstructured<'_>) -> Result<()> {
     let word = word(u)?;
-    assert_eq!(RequestId::unpack(word).pack(), word);
+    let id = RequestId::unpack(word);
+    assert_eq!(RequestId::unpack(id.pack()), id);
+    // All but a class that there is not comes back as it was.
+    assert_eq!((id.pack() ^ word) & !(31 << 4), 0);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use ringleader_core::types::NodeId;
 
 use super::{Cluster, at};
 use crate::application::Application;
-use crate::fabric::SimArea;
+use crate::fabric::{SimArea, node_of};
 use crate::history;
 use crate::invariants::Violation;
 
@@ -95,15 +95,15 @@ impl Cluster {
                 self.nodes[at(id)].application.apply(index, payload);
                 // The history must know what the anchor has passed before applications are compared with it.
                 if self.watch.history.at(index).is_none() {
-                    self.watch.after_step(id, &self.members, &self.fabric, &mut self.client)?;
+                    self.watch.after_step(node_of(id), &self.members, &self.fabric, &mut self.client)?;
                 }
-                self.watch.applied(id, index, payload, &self.members)?;
+                self.watch.applied(node_of(id), index, payload, &self.members)?;
             }
         }
         Ok(())
     }
 
     fn area(&self, id: NodeId) -> &SimArea {
-        &self.members[at(id)].home.snapshot
+        &self.members[at(node_of(id))].home.snapshot
     }
 }

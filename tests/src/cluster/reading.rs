@@ -9,6 +9,7 @@ use ringleader_core::types::{Index, NodeId};
 use ringleader_core::verb::{Class, Verb};
 
 use super::{Cluster, Stage, at};
+use crate::fabric::node_of;
 use crate::invariants::{Violation, reads};
 
 /// Where in its loop a node is to be stopped.
@@ -29,11 +30,13 @@ pub enum Trap {
 impl Cluster {
     /// A client asks a node for a read: it arrives when the node's loop comes to it.
     pub fn ask_read(&mut self, id: NodeId, how: Read) {
+        let id = self.proposer(id);
         self.nodes[at(id)].asked.push(how);
     }
 
     /// A leader is told to hand over; whether it begins to.
     pub fn transfer(&mut self, id: NodeId, to: NodeId) -> bool {
+        let id = self.proposer(id);
         if self.is_paused(id) {
             return false;
         }
@@ -81,7 +84,7 @@ impl Cluster {
             Some((whom, Trap::AfterReads(left)))
                 if whom == id
                     && matches!(class, Class::Progress | Class::Leader)
-                    && self.client.waits_at(id) =>
+                    && self.client.waits_at(node_of(id)) =>
             {
                 (left, Trap::AfterReads(left - 1))
             }
@@ -106,6 +109,9 @@ impl Cluster {
 
     /// Reads that arrive at this place of a node's loop.
     pub(super) fn arrivals(&mut self, id: NodeId) {
+        if !self.proposes(id) {
+            return;
+        }
         let asked = std::mem::take(&mut self.nodes[at(id)].asked);
         for how in asked {
             self.begin_read(id, how);
@@ -124,7 +130,7 @@ impl Cluster {
         let Some(replica) = &mut node.replica else { return };
         match replica.read(now, how) {
             Ok(ticket) => {
-                self.client.read_begun(id, ticket, now);
+                self.client.read_begun(node_of(id), ticket, now);
                 self.note(|| format!("node {id} is asked for {how:?} read {}", ticket.number));
             }
             Err(ReadError::Full) => panic!("the client asks for far less than may wait"),
@@ -143,12 +149,12 @@ impl Cluster {
             Event::ReadFailed { how, number, .. } => (how, number, None),
             _ => return Ok(()),
         };
-        self.client.read_ended(id, how, number, saw, reads::answered)
+        self.client.read_ended(node_of(id), how, number, saw, reads::answered)
     }
 
     /// Behind its events, a node keeps no read waiting that should have ended.
     pub(super) fn reads_end(&self, id: NodeId) -> Result<(), Violation> {
         let (now, limit) = (self.nodes[at(id)].clock_read, self.plan.timing.read_limit_ns());
-        reads::none_overdue(self.client.oldest_read_at(id), now, limit)
+        reads::none_overdue(self.client.oldest_read_at(node_of(id)), now, limit)
     }
 }

@@ -5,9 +5,8 @@
 //! before its process, since it is the process's own. So nothing in this folder takes one for the other: who posts, arms
 //! and fences is a [`Domain::Process`], whose memory is read, written and guarded by a gate is a [`Domain::Memory`].
 //!
-//! A run with DPUs will split the process in two: the host's (proposer, applier, staging ring, its own posting ends) and the
-//! DPU's (acceptor, gates), each with a life of its own, over memory that lives as long as the DPU. Then `Home` gets two
-//! owners, gates are stepped by the DPU's life and pipes by the host's, and [`super::Fabric::fail_domain`] two domains more.
+//! Where hosts and acceptors are apart, each has a seat of its own: the host's with proposer, applier and staging ring, from which
+//! all is posted to logs, and the acceptor's, which answers, arms and fences. Each has a life of its own, and memory.
 
 /// A part of a node that fails as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -125,6 +125,10 @@ pub(crate) enum Readable {
     Control,
     /// From one snapshot area to the other.
     Snapshot,
+    /// From an acceptor's control area to its host's.
+    OwnLines,
+    /// From an acceptor's log area to its host's.
+    OwnLog,
 }
 
 impl Shape {

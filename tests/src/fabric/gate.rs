@@ -6,7 +6,7 @@ use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Status, Verb};
 
 use super::ends::{GateState, PipeId, PipeState, done};
-use super::{Fabric, Happening, SLOTS};
+use super::{Fabric, Happening, SEATS};
 
 impl Fabric {
     pub(super) fn post_gate_step(&mut self, acceptor: NodeId, peer: NodeId, verb: Verb) {
@@ -100,8 +100,9 @@ impl Fabric {
         let gate = self.gate(acceptor, peer);
         let fits = gate.state == GateState::Armed && gate.epoch == id.epoch;
         if fits {
-            for other in (0..SLOTS).map(|slot| NodeId(slot as u8)).filter(|other| *other != peer) {
-                let (state, passed) = self.gate_of(acceptor, other);
+            for other in (0..SEATS).map(|slot| NodeId(slot as u8)).filter(|other| *other != peer) {
+                let other_gate = self.gate(acceptor, other);
+                let (state, passed) = (other_gate.state, other_gate.passed);
                 if state == GateState::Granted || passed > 0 {
                     self.breach(
                         3,

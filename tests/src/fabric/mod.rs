@@ -17,6 +17,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ringleader_core::layout;
+use ringleader_core::mem::Areas;
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, Verb};
 
@@ -30,6 +31,23 @@ use crate::rng::Rng;
 use crate::trace::Trace;
 
 const SLOTS: usize = 16;
+/// Seats: nodes, or their acceptors, and behind them hosts that are apart.
+const SEATS: usize = 2 * SLOTS;
+
+/// The seat of a node's host, where host and acceptor are apart.
+pub fn host_of(node: NodeId) -> NodeId {
+    NodeId(node.0 + SLOTS as u8)
+}
+
+/// The node that a seat is of.
+pub fn node_of(seat: NodeId) -> NodeId {
+    NodeId(seat.0 % SLOTS as u8)
+}
+
+/// Whether that is the seat of a host that is apart.
+pub fn is_host(seat: NodeId) -> bool {
+    seat.slot() >= SLOTS
+}
 
 /// The memory of one life of a node.
 #[derive(Clone, Debug)]
@@ -52,6 +70,18 @@ impl Home {
             log: SimArea::new(SimMemory::zeroed(layout::log::len(ring_len))),
             staging: SimArea::new(SimMemory::zeroed(layout::log::len(ring_len))),
             snapshot: SimArea::new(SimMemory::zeroed(layout::snapshot::len(snapshot_len))),
+        }
+    }
+}
+
+impl Home {
+    /// The same memory for a replica.
+    pub fn areas(&self) -> Areas<SimMemory> {
+        Areas {
+            control: self.control.clone(),
+            log: self.log.clone(),
+            staging: self.staging.clone(),
+            snapshot: self.snapshot.clone(),
         }
     }
 }
@@ -138,10 +168,12 @@ pub struct Fabric {
     pipes: Vec<Pipe>,
     /// By acceptor and peer.
     gates: Vec<Gate>,
+    /// Hosts and acceptors are apart.
+    split: bool,
     /// By sender and receiver: nothing passes.
-    cut: [[bool; SLOTS]; SLOTS],
+    cut: [[bool; SEATS]; SEATS],
     /// By sender: what it sends passes at once and lands any time until then.
-    slow_landings_until: [u64; SLOTS],
+    slow_landings_until: [u64; SEATS],
     breaches: Vec<Breach>,
     landings: u64,
     /// In whose beat line the last thing that happened landed.
@@ -151,8 +183,9 @@ pub struct Fabric {
 
 impl Fabric {
     /// A fabric with nobody in it.
-    pub fn new(seed: u64, weather: Weather, trace: Trace) -> Fabric {
+    pub fn new(seed: u64, split: bool, weather: Weather, trace: Trace) -> Fabric {
         let mut rng = Rng::new(seed);
+        let mut others = Rng::new(seed ^ 0x5e47_0000_0000_0000);
         Fabric {
             now_ns: 0,
             weather,
@@ -160,7 +193,7 @@ impl Fabric {
             trace,
             queue: BinaryHeap::new(),
             scheduled: 0,
-            ports: (0..SLOTS)
+            ports: (0..SEATS)
                 .map(|_| Port {
                     lives: 0,
                     process: None,
@@ -170,10 +203,13 @@ impl Fabric {
                     newest: 0,
                 })
                 .collect(),
-            pipes: (0..2 * SLOTS * SLOTS).map(|_| Pipe::new(rng.word())).collect(),
-            gates: (0..SLOTS * SLOTS).map(|_| Gate::new()).collect(),
-            cut: [[false; SLOTS]; SLOTS],
-            slow_landings_until: [0; SLOTS],
+            pipes: (0..2 * PIPES)
+                .map(|at| Pipe::new(if at < PIPES { rng.word() } else { others.word() }))
+                .collect(),
+            gates: (0..SLOTS * SEATS).map(|_| Gate::new()).collect(),
+            split,
+            cut: [[false; SEATS]; SEATS],
+            slow_landings_until: [0; SEATS],
             breaches: Vec::new(),
             landings: 0,
             beat_landed: None,
@@ -219,7 +255,10 @@ impl Fabric {
             Domain::Memory => {
                 assert!(port.process.is_none(), "memory is its process's own, and never ends before it");
                 port.memory = None;
-                peers.for_each(|peer| *self.gate_mut(node, peer) = Gate::new());
+                if !is_host(node) {
+                    let all = (0..SEATS).map(|seat| NodeId(seat as u8));
+                    all.for_each(|seat| *self.gate_mut(node, seat) = Gate::new());
+                }
             }
         }
     }
@@ -282,6 +321,11 @@ impl Fabric {
                     ends::Shape::Read { area: Readable::Snapshot, from, to, len: u64::from(len) },
                 );
             }
+            Verb::Pull { id, plane, at, len } => {
+                let pipe = PipeId { from: node, to: id.peer, plane: Plane::Control };
+                let area = if plane == Plane::Control { Readable::OwnLines } else { Readable::OwnLog };
+                self.post_op(pipe, id, ends::Shape::Read { area, from: at, to: at, len: u64::from(len) });
+            }
             Verb::Confirm { id, from, to } => {
                 let pipe = PipeId { from: node, to: id.peer, plane: Plane::Log };
                 self.post_op(pipe, id, ends::Shape::Confirm { from, to });
@@ -293,7 +337,7 @@ impl Fabric {
                 self.post_pipe_step(PipeId { from: node, to: id.peer, plane: Plane::Log }, verb);
             }
             Verb::Arm { id, .. } | Verb::Grant { id } | Verb::Fence { id } => {
-                self.post_gate_step(node, id.peer, verb);
+                self.post_gate_step(node, self.initiator(id.peer), verb);
             }
         }
     }
@@ -321,7 +365,7 @@ impl Fabric {
 
     /// State of the end that `acceptor` keeps for `peer`, and how many pieces have passed it that have not landed.
     pub fn gate_of(&self, acceptor: NodeId, peer: NodeId) -> (GateState, u32) {
-        let gate = self.gate(acceptor, peer);
+        let gate = self.gate(acceptor, self.initiator(peer));
         (gate.state, gate.passed)
     }
 
@@ -332,7 +376,23 @@ impl Fabric {
 
     /// Cuts a link in one direction, or mends it.
     pub fn cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
-        self.cut[from.slot()][to.slot()] = cut;
+        for from in [from, host_of(from)] {
+            for to in [to, host_of(to)] {
+                self.cut[from.slot()][to.slot()] = cut;
+            }
+        }
+    }
+
+    /// Cuts what is between a node's host and its acceptor, or mends it.
+    pub fn cut_host(&mut self, node: NodeId, cut: bool) {
+        let host = host_of(node);
+        self.cut[host.slot()][node.slot()] = cut;
+        self.cut[node.slot()][host.slot()] = cut;
+    }
+
+    /// Who posts to the log areas of others for that node.
+    fn initiator(&self, node: NodeId) -> NodeId {
+        if self.split { host_of(node) } else { node }
     }
 
     /// Whether a link is cut.
@@ -355,7 +415,7 @@ impl Fabric {
 
     /// Breaks an acceptor's end, which only the initiator will notice.
     pub fn break_gate(&mut self, acceptor: NodeId, peer: NodeId) {
-        let gate = self.gate_mut(acceptor, peer);
+        let gate = self.gate_mut(acceptor, self.initiator(peer));
         if matches!(gate.state, GateState::Armed | GateState::Granted) {
             gate.state = GateState::Error;
             self.faults.broken_queue_pairs += 1;
@@ -372,14 +432,15 @@ impl Fabric {
     /// For so long, what a node sends passes the permission check at once, and lands some time before that is over: a writer
     /// that is stopped in the middle of its copies.
     pub fn slow_landings(&mut self, from: NodeId, for_ns: u64) {
+        let from = self.initiator(from);
         self.slow_landings_until[from.slot()] = self.now_ns + for_ns;
     }
 
     /// All links are mended, all silence ends, and the weather is this.
     pub fn heal(&mut self, weather: Weather) {
         self.weather = weather;
-        self.cut = [[false; SLOTS]; SLOTS];
-        self.slow_landings_until = [0; SLOTS];
+        self.cut = [[false; SEATS]; SEATS];
+        self.slow_landings_until = [0; SEATS];
         for index in 0..self.pipes.len() {
             self.pipes[index].mute_until_ns = 0;
             self.settle(pipe_at(index));
@@ -426,11 +487,11 @@ impl Fabric {
     }
 
     fn gate(&self, acceptor: NodeId, peer: NodeId) -> &Gate {
-        &self.gates[acceptor.slot() * SLOTS + peer.slot()]
+        &self.gates[acceptor.slot() * SEATS + peer.slot()]
     }
 
     fn gate_mut(&mut self, acceptor: NodeId, peer: NodeId) -> &mut Gate {
-        &mut self.gates[acceptor.slot() * SLOTS + peer.slot()]
+        &mut self.gates[acceptor.slot() * SEATS + peer.slot()]
     }
 
     /// The life whose process can post, arm and fence.
@@ -444,17 +505,22 @@ impl Fabric {
     }
 }
 
+/// Posting ends of nodes; as many of hosts come behind them.
+const PIPES: usize = 2 * SLOTS * SLOTS;
+
 fn pipe_index(id: PipeId) -> usize {
     let plane = match id.plane {
         Plane::Control => 0,
         Plane::Log => 1,
     };
-    (plane * SLOTS + id.from.slot()) * SLOTS + id.to.slot()
+    let (group, from) = (id.from.slot() / SLOTS, id.from.slot() % SLOTS);
+    group * PIPES + (plane * SLOTS + from) * SLOTS + id.to.slot()
 }
 
 fn pipe_at(index: usize) -> PipeId {
+    let (group, index) = (index / PIPES, index % PIPES);
     PipeId {
-        from: NodeId((index / SLOTS % SLOTS) as u8),
+        from: NodeId((group * SLOTS + index / SLOTS % SLOTS) as u8),
         to: NodeId((index % SLOTS) as u8),
         plane: if index / SLOTS / SLOTS == 0 { Plane::Control } else { Plane::Log },
     }

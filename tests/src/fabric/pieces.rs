@@ -430,6 +430,8 @@ fn read_areas<'a>(area: Readable, remote: &'a Home, local: &'a Home) -> (&'a Sim
     match area {
         Readable::Control => (&remote.control, &local.staging),
         Readable::Snapshot => (&remote.snapshot, &local.snapshot),
+        Readable::OwnLines => (&remote.control, &local.control),
+        Readable::OwnLog => (&remote.log, &local.log),
     }
 }
 

@@ -22,6 +22,11 @@ impl Base {
         self.sent[node.slot()] = Position(0);
     }
 
+    /// A host that is apart starts, which serves others from what it READs of its acceptor's log from now on.
+    pub fn host_started(&mut self, node: NodeId) {
+        self.base[node.slot()] = Position(0);
+    }
+
     /// A node stepped.
     pub fn after_step(&mut self, member: &Member) -> Result<(), Violation> {
         let last = &mut self.base[member.id.slot()];

@@ -64,7 +64,8 @@ pub fn holds(
 /// A node stepped: the beat that stands in its own log, if it is its own.
 pub fn after_step(member: &Member) -> Result<(), Violation> {
     match BeatLine::read(&member.home.log, log::BEAT) {
-        Some(beat) if member.seen.leads && beat.leader == member.seen.promise.0 => {
+        // To an acceptor that is apart it was posted, like to others, and judged then.
+        Some(beat) if member.seen.leads && beat.leader == member.seen.leading.0 && !member.seen.is_apart => {
             check(member, member.id, &beat)
         }
         _ => Ok(()),

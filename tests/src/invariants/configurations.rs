@@ -97,16 +97,20 @@ impl Configurations {
 
     /// A node stepped.
     pub fn stepped(&mut self, member: &Member, ring_len: u64) -> Result<(), Violation> {
-        let (seen, configuration) = (&member.seen, &member.configuration);
+        let (seen, configuration) = (&member.seen, &member.acceptors);
         let takes_part = seen.leads || seen.stands;
-        let role = configuration.member(member.id).map(|one| one.role);
-        if takes_part && (configuration.voters() == 0 || role.is_some_and(|role| role != Role::Voter)) {
+        let role = member.configuration.member(member.id).map(|one| one.role);
+        if takes_part && (member.configuration.voters() == 0 || role.is_some_and(|role| role != Role::Voter))
+        {
             return Err(Violation::new(
                 9,
                 format!("node {} stands or leads as {role:?} ({})", member.id, seen.promise),
             ));
         }
-        let counts = seen.formed || takes_part || seen.promise.0 != 0 || seen.writer != NodeId::NOBODY;
+        let counts = seen.formed
+            || takes_part && !seen.is_stale
+            || seen.promise.0 != 0
+            || seen.writer != NodeId::NOBODY;
         if counts && !self.named.contains(&(member.id, member.incarnation)) {
             return Err(Violation::new(
                 9,

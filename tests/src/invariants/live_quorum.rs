@@ -19,20 +19,26 @@ pub struct LiveQuorum {
     timing: Timing,
     stored: bool,
     ran_ns: [u64; 16],
-    /// And the time before.
+    /// When its proposer was, which may be another processor's, and the time before.
+    led_ns: [u64; 16],
     before_ns: [u64; 16],
 }
 
 impl LiveQuorum {
     /// Of a group with these timers; `stored`: those that do not run count as well.
     pub fn new(timing: Timing, stored: bool) -> LiveQuorum {
-        LiveQuorum { timing, stored, ran_ns: [0; 16], before_ns: [0; 16] }
+        LiveQuorum { timing, stored, ran_ns: [0; 16], led_ns: [0; 16], before_ns: [0; 16] }
     }
 
     /// A node comes round in its loop.
-    pub fn runs(&mut self, node: NodeId, now_ns: u64) {
-        self.before_ns[node.slot()] = self.ran_ns[node.slot()];
-        self.ran_ns[node.slot()] = now_ns;
+    pub fn runs(&mut self, node: NodeId, (acceptor, proposer): (bool, bool), now_ns: u64) {
+        if proposer {
+            self.before_ns[node.slot()] = self.led_ns[node.slot()];
+            self.led_ns[node.slot()] = now_ns;
+        }
+        if acceptor {
+            self.ran_ns[node.slot()] = now_ns;
+        }
     }
 
     /// A leader commits something.

@@ -50,7 +50,7 @@ impl MatchedBytes {
         for follower in members {
             let view = leader.seen.followers[follower.id.slot()];
             // A later leader may replace what was matched and never committed.
-            let superseded = incarnations.promise(follower.id).term() > leader.seen.promise.term();
+            let superseded = incarnations.promise(follower.id).term() > leader.seen.leading.term();
             // Of who has started anew since, or is not named any more, nothing is known.
             let same = leader.configuration.names(follower.id, follower.incarnation);
             if !view.in_window || superseded || !same {
@@ -58,12 +58,12 @@ impl MatchedBytes {
             }
             let pair = leader.id.slot() * 16 + follower.id.slot();
             let compared = &mut self.compared[pair];
-            if compared.0 == leader.seen.promise && self.looked_at[pair] == view.matched {
+            if compared.0 == leader.seen.leading && self.looked_at[pair] == view.matched {
                 continue;
             }
             self.looked_at[pair] = view.matched;
-            if compared.0 != leader.seen.promise || compared.1.position > view.matched {
-                *compared = (leader.seen.promise, prefixes.compared(follower));
+            if compared.0 != leader.seen.leading || compared.1.position > view.matched {
+                *compared = (leader.seen.leading, prefixes.compared(follower));
             }
             while compared.1.position < view.matched {
                 match step(leader, follower, history, compared.1, ring_len)? {
@@ -105,7 +105,7 @@ fn step(
             11,
             format!(
                 "leader {} ({}) takes node {} for matched up to {matched}, which at {} {why}",
-                leader.id, leader.seen.promise, follower.id, at.position
+                leader.id, leader.seen.leading, follower.id, at.position
             ),
         )
     };

@@ -25,6 +25,7 @@ pub mod room;
 pub mod votes;
 
 use std::fmt;
+use std::sync::Arc;
 
 use ringleader_core::event::Event;
 use ringleader_core::membership::Configuration;
@@ -116,9 +117,10 @@ impl Watch {
     }
 
     /// A node is about to step, at the beginning of its loop or further on.
-    pub fn before_step(&mut self, member: &Member, begins: bool, now_ns: u64) {
+    /// `runs`: whether its acceptor does, and whether its proposer does.
+    pub fn before_step(&mut self, member: &Member, runs: (bool, bool), begins: bool, now_ns: u64) {
         if begins {
-            self.live.runs(member.id, now_ns);
+            self.live.runs(member.id, runs, now_ns);
         }
         self.leaders.before_step(member);
         self.lease.look(member, now_ns);
@@ -133,6 +135,9 @@ impl Watch {
     pub fn stepped(&mut self, member: &Member, now_ns: u64) -> Result<(), Violation> {
         self.leaders.wrote(member)?;
         self.configurations.in_force(&member.configuration);
+        if !Arc::ptr_eq(&member.configuration, &member.acceptors) {
+            self.configurations.in_force(&member.acceptors);
+        }
         let (id, votes, leaders) = (member.id, &self.votes, &self.leaders);
         self.lease.after_step(member, now_ns, |promise| {
             votes.had_access(id, promise) || leaders.leader_of(promise.term()) == Some(promise.node())
@@ -147,13 +152,20 @@ impl Watch {
     }
 
     /// A node starts with empty memory.
-    pub fn started(&mut self, node: NodeId) {
+    /// `is_alone`: its host is apart.
+    pub fn started(&mut self, node: NodeId, is_alone: bool) {
         self.incarnations.started(node);
         self.prefixes.started(node);
-        self.points.started(node);
+        self.points.started(node, is_alone);
         self.votes.started(node);
         self.base.started(node);
         self.lease.started(node);
+    }
+
+    /// A host that is apart starts; whether its application has kept its state.
+    pub fn host_started(&mut self, node: NodeId, resumes: bool) {
+        self.points.host_started(node, resumes);
+        self.base.host_started(node);
     }
 
     /// A node made a step, and has told its host of it.
@@ -177,7 +189,10 @@ impl Watch {
         self.base.after_step(member)?;
         beats::after_step(member)?;
         points::behind_commit(member, &self.history)?;
-        self.learn(member, members, member.seen.anchor.position, client)?;
+        // A host that is apart reports a commit later than it counts it, and may go by another configuration then.
+        let counted = member.seen.is_apart && member.seen.leads;
+        let known = if counted { member.seen.commit } else { member.seen.anchor.position };
+        self.learn(member, members, known, client)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
         self.matched.after_step(
             member,
@@ -329,7 +344,7 @@ impl Watch {
         client: &mut Client,
     ) -> Result<(), Violation> {
         // A node takes for committed what its own leadership, or the leader it promised to, says is.
-        let by = member.seen.promise.term();
+        let by = if member.seen.leads { member.seen.leading } else { member.seen.promise }.term();
         while self.history.end().position < to {
             let at = self.history.end();
             let area = newest(member, &at, self.ring_len);
@@ -376,7 +391,7 @@ impl Watch {
 pub(crate) fn newest<'a>(member: &'a Member, at: &LogPoint, ring_len: u64) -> &'a SimArea {
     let (log, staging) = (&member.home.log, &member.home.staging);
     match history::read(staging, ring_len, at) {
-        Ok(entry) if member.seen.leads && entry.term == member.seen.promise.term() => staging,
+        Ok(entry) if member.seen.leads && entry.term == member.seen.leading.term() => staging,
         // It gave up in this very step.
         Ok(_) if history::read(log, ring_len, at).is_err() => staging,
         _ => log,

@@ -39,12 +39,12 @@ impl OneLeader {
     /// A node stepped: its own account of leading must fit, and it must not write beside another.
     pub fn after_step(&self, member: &Member, fabric: &Fabric, peers: &[NodeId]) -> Result<(), Violation> {
         let seen = &member.seen;
-        if seen.leads && self.leaders.get(&seen.promise.term()) != Some(&member.id) {
+        if seen.leads && !seen.is_untold && self.leaders.get(&seen.leading.term()) != Some(&member.id) {
             return Err(Violation::new(
                 3,
                 format!(
                     "node {} leads with promise {}, for which it was not elected",
-                    member.id, seen.promise
+                    member.id, seen.leading
                 ),
             ));
         }

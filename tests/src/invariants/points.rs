@@ -2,6 +2,7 @@
 //! applied cannot be taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ringleader_core::entry;
 use ringleader_core::types::{Incarnation, Index, LogPoint, NodeId, Position};
@@ -25,17 +26,27 @@ pub struct Points {
 
 impl Points {
     /// A node starts with empty memory.
-    pub fn started(&mut self, node: NodeId) {
-        self.applied[node.slot()] = Position(0);
+    pub fn started(&mut self, node: NodeId, is_alone: bool) {
         self.anchor[node.slot()] = Position(0);
-        self.applied_index[node.slot()] = Index(0);
+        if !is_alone {
+            self.host_started(node, false);
+        }
+    }
+
+    /// And its application, unless that has kept its state.
+    pub fn host_started(&mut self, node: NodeId, resumes: bool) {
+        if !resumes {
+            self.applied[node.slot()] = Position(0);
+            self.applied_index[node.slot()] = Index(0);
+        }
     }
 
     /// A node stepped.
     pub fn after_step(&mut self, member: &Member) -> Result<(), Violation> {
         let seen = &member.seen;
         let slot = member.id.slot();
-        let ordered = seen.applied <= seen.anchor.position && seen.anchor.position <= seen.commit;
+        let ordered =
+            seen.applied <= seen.anchor.position.max(seen.kept) && seen.anchor.position <= seen.commit;
         if !ordered {
             return Err(Violation::new(
                 5,
@@ -150,7 +161,9 @@ pub fn held_by_majority(
     };
     let all = voters(&member.configuration);
     let fits = |all: &BTreeSet<(NodeId, Incarnation)>| held(all).len() * 2 > all.len();
-    if !fits(&all) && !fits(&voters(&member.former)) {
+    // A host that is apart may be behind its acceptor.
+    let behind = !Arc::ptr_eq(&member.configuration, &member.acceptors) && fits(&voters(&member.acceptors));
+    if !fits(&all) && !fits(&voters(&member.former)) && !behind {
         let held = held(&all);
         return Err(Violation::new(
             5,

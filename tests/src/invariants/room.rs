@@ -84,7 +84,7 @@ impl Room {
 
     /// Where the first entry of a leader's term ends.
     fn first_end(&self, leader: &Member, ring_len: u64) -> Position {
-        let Some(start) = self.starts.get(&(leader.id, leader.seen.promise.term())) else {
+        let Some(start) = self.starts.get(&(leader.id, leader.seen.leading.term())) else {
             return Position(0);
         };
         let first = |at: &LogPoint| history::read(&leader.home.staging, ring_len, at).ok();

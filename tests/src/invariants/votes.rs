@@ -98,7 +98,7 @@ impl Votes {
                 }
             }
             Class::Answer => {
-                let Some(line) = AnswerLine::read(&member.home.staging, from) else { return Ok(()) };
+                let Some(line) = AnswerLine::read(&member.answers, from) else { return Ok(()) };
                 let refused = matches!(line.verdict, verdict::BEHIND | verdict::LEASE | verdict::OLDER);
                 let (old, new) = (self.before[member.id.slot()], self.promise[member.id.slot()]);
                 let term = self.terms.get(&(member.id, id.peer, line.sequence));

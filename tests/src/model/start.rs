@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ringleader_core::options::Options;
+use ringleader_core::options::{Half, Options};
 use ringleader_core::proposer::{Confirm, OwnCopy, Quorum, Role};
 use ringleader_core::replica::Replica;
 use ringleader_core::timing::Timing;
@@ -94,6 +94,7 @@ impl World {
         State::ids().filter(|peer| *peer != node).for_each(|peer| peers[peer.slot()] = true);
         let options = Options {
             node,
+            half: Half::Whole,
             peers,
             ring_len: self.map.ring_len(),
             max_entry: 64,

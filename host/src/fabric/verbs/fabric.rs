@@ -395,6 +395,8 @@ impl VerbsFabric {
             }
             Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
             Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
+            // Nodes of this fabric are whole, and have no acceptor elsewhere.
+            Verb::Pull { id, .. } => self.completions.push(id, Status::Failed, 0),
             Verb::Write { .. } | Verb::Read { .. } | Verb::Fetch { .. } | Verb::Confirm { .. } => {
                 unreachable!("posted elsewhere")
             }
