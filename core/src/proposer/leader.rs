@@ -291,7 +291,6 @@ impl Proposer {
     }
 
     fn write_leader_line<M: Memory>(&mut self, on: &Work<M>, term: Term) {
-        self.apart.says = (term, self.lead.committed);
         let line = LeaderLine {
             term: term.0,
             commit: self.lead.committed.position.0,
@@ -299,6 +298,7 @@ impl Proposer {
             ..LeaderLine::default()
         };
         if self.here != self.me.node {
+            self.apart.says = (term, self.lead.committed);
             return self.apart.line.set(line);
         }
         self.lead.line_version = self.lead.line_version.wrapping_add(1);
