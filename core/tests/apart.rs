@@ -98,3 +98,22 @@ fn a_host_is_taken_for_down_within_ten_beats() {
     group.nodes[host].stopped = false;
     group.until("it is back", |group| alive(group) && group.nodes[host].applied.len() == 6);
 }
+
+/// A follower's read trusts the leader line, which is in the acceptor's memory: what it does not show yet is acknowledged to nobody.
+#[test]
+fn a_commit_is_told_only_when_the_leader_line_shows_it() {
+    let (mut group, leader) = led();
+    group.propose(0, 3);
+    let acceptors = || (0..3).filter(|at| *at != leader - 3);
+    let end = |group: &Group, at: usize| group.nodes[at].replica.status().end.position;
+    group.until("all have the log", |group| acceptors().all(|at| end(group, at) == end(group, leader)));
+    let told = group.nodes[leader].committed;
+    group.cut(leader, leader - 3, true);
+    group.nodes[leader].replica.propose(Instant(group.now), b"seen by two of three").expect("there is room");
+    group.until("both others have it", |group| acceptors().all(|at| end(group, at) == end(group, leader)));
+    group.turns(20);
+    assert_eq!(group.nodes[leader].replica.status().role, Role::Leader);
+    assert_eq!(group.nodes[leader].committed, told);
+    group.cut(leader, leader - 3, false);
+    group.until("it is told", |group| group.nodes[leader].committed > told);
+}
