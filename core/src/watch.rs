@@ -25,7 +25,13 @@ pub(crate) struct Watch {
     read_number: u32,
     /// When `liveness` was last seen to differ from the reading before.
     moved_at: Option<Instant>,
+    /// How often it was since proof was asked for; `None`: it is not asked for.
+    proof: Option<u8>,
 }
+
+/// Of two readings that differ the former may have been taken before proof was asked for, and that of the one before it, too. Both of
+/// the third pair were asked for later.
+const PROVEN: u8 = 3;
 
 impl Watch {
     pub(crate) fn new() -> Watch {
@@ -38,6 +44,7 @@ impl Watch {
             read_at: Instant(0),
             read_number: 0,
             moved_at: None,
+            proof: None,
         }
     }
 
@@ -70,6 +77,21 @@ impl Watch {
     /// The peer was heard of in another way.
     pub(crate) fn handle_alive(&mut self, now: Instant) {
         self.moved_at = Some(now);
+    }
+
+    /// Whether the life that is connected was seen to run, by readings that were all taken after this was asked first, which was
+    /// not before [`Watch::forget_proof`]. Goes on asking, every `ns`.
+    pub(crate) fn prove(&mut self, now: Instant, ns: u64) -> bool {
+        let count = *self.proof.get_or_insert(0);
+        if count < PROVEN {
+            self.want_every(now, ns);
+        }
+        count >= PROVEN
+    }
+
+    /// What was proven before proves nothing now.
+    pub(crate) fn forget_proof(&mut self) {
+        self.proof = None;
     }
 
     /// Asks for a fresh reading.
@@ -125,6 +147,7 @@ impl Watch {
         if let Some(line) = line.filter(|line| line.boot == boot.0) {
             if self.line.is_some_and(|before| before.liveness != line.liveness) {
                 self.moved_at = Some(now);
+                self.proof = self.proof.map(|count| (count + 1).min(PROVEN));
             }
             self.line = Some(line);
             self.read_at = posted;
@@ -136,9 +159,9 @@ impl Watch {
 #[cfg(feature = "model")]
 impl Watch {
     pub(crate) fn canonical(&self, me: NodeId, peer: NodeId, out: &mut impl Canonical) {
-        let Watch { line, wanted, number, flight, asked_at, read_at, read_number, moved_at } = self;
+        let Watch { line, wanted, number, flight, asked_at, read_at, read_number, moved_at, proof } = self;
         let readings = Space::new(Counter::Reading, me, peer);
-        out.plain((line.is_some(), wanted, flight.is_some()));
+        out.plain((line.is_some(), wanted, flight.is_some(), proof));
         if let Some(line) = line {
             progress_line(line, peer, out);
         }

@@ -3,7 +3,7 @@
 mod group;
 
 use group::{Group, MS, node};
-use ringleader_core::membership::{Address, Change};
+use ringleader_core::membership::{Address, Change, ChangeError};
 use ringleader_core::proposer::Role;
 use ringleader_core::types::{Instant, NodeId};
 
@@ -81,6 +81,33 @@ fn a_life_before_the_last_that_was_removed_may_come_again() {
     group.change(leader, Change::Promote { node: id(at) });
     group.until("it knows better", |group| !group.nodes[at].replica.status().removed);
     only_one_has_it(&mut group, leader, at, third);
+}
+
+/// A connection outlives the life at its other end: that one is not added, for it may be one that was taken out before the last.
+#[test]
+fn a_life_that_does_not_run_is_not_added() {
+    let (mut group, leader) = Group::led();
+    group.propose(0, 3);
+    group.nodes.push(node(4, 0, 0, Instant(group.now)));
+    group.nodes[leader].replica.connect_to(NodeId(4));
+    group.turns(400);
+    let add = Change::Add { node: NodeId(4), address: Address::NONE };
+    group.change(leader, add);
+    group.change(leader, Change::Remove { node: NodeId(4) });
+    // Another life, which dies before anybody has seen it run; that it ran before says nothing.
+    group.nodes[3] = node(4, 3, 1, Instant(group.now));
+    group.until("it is connected", |group| {
+        group.nodes[leader].replica.found(NodeId(4)) == group.nodes[3].replica.incarnation()
+    });
+    group.nodes[3].stopped = true;
+    group.change(leader, Change::Remove { node: id((leader + 1) % 3) });
+    for _ in 0..400 {
+        let refused = group.nodes[leader].replica.change(Instant(group.now), &add);
+        assert_eq!(refused, Err(ChangeError::NotConnected));
+        group.turns(10);
+    }
+    group.nodes[3].stopped = false;
+    group.change(leader, add);
 }
 
 #[test]

@@ -102,16 +102,18 @@ impl<M: Memory> Replica<M> {
         let Some(lead) = self.proposer.leadership() else {
             return Err(ChangeError::NotLeader { leader: self.leader() });
         };
-        let term = lead.term;
+        let (term, at) = (lead.term, (lead.end.index, lead.term));
         // A leader that took itself out leaves all else to its successor.
         if !self.configuration.names(self.me.node, self.me.incarnation) {
             return Err(ChangeError::Busy);
         }
         let connected = match node == self.me.node {
             true => Some(self.me.incarnation),
+            // A connection may outlive the life at its other end, and that of a life before the last. It was taken out, perhaps, and
+            // is not named any more: only the last one that was is.
+            false if !self.is_known(node) && !self.is_seen_to_run(node) => None,
             false => self.links[node].is_up().then(|| self.links[node].peer().incarnation),
         };
-        let at = (lead.end.index, term);
         let mut next = self.configuration.changed(change, connected, at)?;
         if matches!(change, Change::Promote { .. }) {
             let caught_up = self.proposer.has_caught_up(&work!(self), node);
@@ -137,6 +139,28 @@ impl<M: Memory> Replica<M> {
         }
         self.proposer.handle_change(&mut work!(self), change, end);
         Ok(Ticket { term, index: end.index })
+    }
+
+    /// Whether the life that is connected is the one that is a member.
+    fn is_known(&self, node: NodeId) -> bool {
+        let link = &self.links[node];
+        link.is_up() && self.configuration.names(node, link.peer().incarnation)
+    }
+
+    /// Whether the life that is connected was seen to run since this configuration is in force. Then all lives that were taken out
+    /// before it are over, or it is the last of them.
+    fn is_seen_to_run(&mut self, node: NodeId) -> bool {
+        self.watches[node].prove(self.now, self.timing.beat_ns / 4)
+    }
+
+    /// A leader looks whether those run that may become members.
+    fn look_at_strangers(&mut self) {
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if node != self.me.node && self.links[node].is_up() && !self.is_known(node) {
+                self.is_seen_to_run(node);
+            }
+        }
     }
 
     /// Takes over what the log says, unless this node makes the log.
@@ -169,6 +193,10 @@ impl<M: Memory> Replica<M> {
             let here = known && link.peer().group == next.group;
             let peer = self.proposer.peer_mut(member.node);
             peer.handle_formed(here || known && peer.formed);
+        }
+        // What ran when another configuration was in force may be the life that this one took out.
+        for slot in 1..=MAX_NODES {
+            self.watches[NodeId(slot as u8)].forget_proof();
         }
         self.events.push(Event::Members { index: next.index });
         self.configuration = next;
@@ -328,7 +356,11 @@ impl<M: Memory> Replica<M> {
 
     /// What a leader does by itself: readmits who lost its memory, if it may, and promotes who returns.
     pub(super) fn mend_members(&mut self) {
-        if self.proposer.role() != Role::Leader || self.proposer.may_change().is_err() {
+        if self.proposer.role() != Role::Leader {
+            return;
+        }
+        self.look_at_strangers();
+        if self.proposer.may_change().is_err() {
             return;
         }
         let mends = |member: &&Member| {
