@@ -59,7 +59,9 @@ impl Base {
         let Some(left) = members.iter().find(|member| member.id == node && member.belongs()) else {
             return Ok(());
         };
-        if left.seen.anchor.position >= leader.seen.base {
+        // One that has promised another since was judged by what it answered before, and may have got there by now.
+        let is_led = left.seen.promise == leader.seen.leading;
+        if is_led && left.seen.anchor.position >= leader.seen.base {
             return Err(Violation::new(
                 12,
                 format!(

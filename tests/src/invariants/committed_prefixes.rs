@@ -49,8 +49,10 @@ impl CommittedPrefixes {
 
 /// The run is over: all that a node's ring still holds of what it knows committed, also what was compared long ago.
 pub fn whole(member: &Member, members: &[Member], history: &History, ring_len: u64) -> Result<(), Violation> {
-    // A node that was stopped has not raised its base: others may have written over what it has applied.
-    let end = members.iter().map(|other| other.seen.end.max(other.seen.anchor.position).0).max().unwrap_or(0);
+    // A node that was stopped has not raised its base: others may have written over what it has applied. What has become of whoever
+    // wrote last does not matter: all that is committed was staged.
+    let ends = members.iter().map(|other| other.seen.end.max(other.seen.anchor.position));
+    let end = ends.max().unwrap_or_default().max(history.end().position).0;
     let from = member.seen.base.0.max((end + ring_len / 4).saturating_sub(ring_len));
     let mut at = LogPoint::start(member.seen.group);
     while at.position.0 < from {
