@@ -170,12 +170,20 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             error!("the fabric carries nothing any more: the node ends");
             return Turn::Ended;
         }
+        if self.is_orphaned() {
+            return Turn::Ended;
+        }
         if progress {
             return Turn::Progress;
         }
         // Who leads waits for proposals too, which wake nobody.
         let may_sleep = self.leader != Some(self.node.0) && !self.readers.any_waits();
         Turn::Idle { now, until: self.replica.poll_timeout(), may_sleep }
+    }
+
+    /// Whether this host belongs to a life of its acceptor that is over.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        self.replica.is_orphaned()
     }
 
     /// Before the thread sleeps: what rings when a peer writes here. `None`: it cannot, or there is something to do.
@@ -372,6 +380,11 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             Event::NewGroup { group } => {
                 warn!(group = format_args!("{group:032x}"), "a new group was made of this node");
                 self.fabric.handle_formed(group);
+            }
+            Event::Orphaned => {
+                error!(
+                    "the acceptor of this node came back without its memory: its host ends, and is to be started anew"
+                );
             }
             Event::Campaign { term } => {
                 debug!(%term, "stands");

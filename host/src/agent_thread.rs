@@ -421,7 +421,9 @@ where
             drop(agent);
             Err(CloseError::Panicked)
         } else {
-            last(agent.finish())
+            let orphaned = agent.is_orphaned();
+            let ended = last(agent.finish());
+            if orphaned { ended.and(Err(CloseError::Orphaned)) } else { ended }
         };
         // Whoever hears of the end finds the place free. The node may have been dropped without asking.
         drop(place);

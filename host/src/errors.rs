@@ -248,6 +248,8 @@ pub enum CloseError {
     Region(RegionError),
     /// The RDMA device broke or was removed: the node had ended before.
     DeviceLost,
+    /// The acceptor of this host, which is apart, came back without its memory: the node had ended before, and is to be opened anew.
+    Orphaned,
 }
 
 impl fmt::Display for CloseError {
@@ -256,6 +258,9 @@ impl fmt::Display for CloseError {
             CloseError::Panicked => f.write_str("the agent thread panicked"),
             CloseError::Region(error) => error.fmt(f),
             CloseError::DeviceLost => f.write_str("the RDMA device broke or was removed"),
+            CloseError::Orphaned => {
+                f.write_str("the acceptor came back without its memory: start the host anew")
+            }
         }
     }
 }

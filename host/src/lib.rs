@@ -123,6 +123,7 @@
 //! A read that fails has had no effect, and is simply asked again. Whatever a reader thread looks at must be there when
 //! [`StateMachine::apply`] returns; state that another thread keeps is to be as far as `applied_index`.
 
+mod acceptor;
 mod agent;
 mod agent_thread;
 pub mod app;
@@ -168,6 +169,7 @@ mod status;
 mod stderr;
 mod sync;
 
+pub use acceptor::Acceptor;
 pub use agent_thread::{AgentOptions, AgentThread, MAX_GROUPS, Polled};
 pub use app::{Entry, Session, StateMachine};
 pub use errors::{CloseError, FormError, MeasureError, OpenError, SubmitError, TransferError};
@@ -184,6 +186,7 @@ pub use options::{Options, Transport};
 pub use profile::Profile;
 pub use reader::{LeaseReads, Read, ReadFailure, ReadOutcome, Reader};
 pub use ringleader_core::event::{Event, GiveUp};
+pub use ringleader_core::options::Half;
 pub use ringleader_core::proposer::{Confirm, Quorum};
 pub use ringleader_core::timing::Timing;
 pub use ringleader_core::types::{Index, Position, Term};

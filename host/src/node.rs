@@ -11,7 +11,7 @@ use ringleader_core::entry;
 #[cfg(feature = "verbs")]
 use ringleader_core::layout::LAYOUT_VERSION;
 use ringleader_core::mem::{Area, Areas};
-use ringleader_core::options;
+use ringleader_core::options::{self, Half};
 use ringleader_core::proposer::OwnCopy;
 use ringleader_core::replica::Replica;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
@@ -73,6 +73,18 @@ impl Node {
         options: Options,
         machine: impl StateMachine,
     ) -> Result<Node, OpenError> {
+        if options.half == Half::Acceptor {
+            return Err(OpenError::Option("an acceptor alone has no application: Acceptor::open".to_owned()));
+        }
+        Node::open_half(agent, options, machine)
+    }
+
+    /// A node, or what of it the options say.
+    pub(crate) fn open_half(
+        agent: &AgentThread,
+        options: Options,
+        machine: impl StateMachine,
+    ) -> Result<Node, OpenError> {
         options.check()?;
         let place = agent.take_place(&options)?;
         let (node, ring_len) = (NodeId(options.node), options.ring_len);
@@ -87,7 +99,7 @@ impl Node {
         let [boot, incarnation, seed, low, high] = words;
         let core = options::Options {
             node,
-            half: options::Half::Whole,
+            half: options.half,
             peers: options.peers(),
             ring_len,
             max_entry: options.max_entry(),
@@ -322,6 +334,7 @@ fn open_shm<S: StateMachine>(
     let (mut fabric, areas) = ShmFabric::create(&shm::Options {
         dir: &options.dir,
         node: outfit.core.node,
+        half: outfit.core.half,
         boot: outfit.core.boot,
         incarnation: outfit.core.incarnation,
         ring_len: outfit.core.ring_len,
@@ -329,7 +342,8 @@ fn open_shm<S: StateMachine>(
         // The core aborts at its limit: a stopped writer is shot well before.
         fence_limit_ns: options.timing.fence_limit_ns / 4,
     })?;
-    if options.notify == Notify::Imm {
+    // Nobody writes to a host: it looks.
+    if options.notify == Notify::Imm && options.half != Half::Proposer {
         fabric.be_woken();
     }
     let keep_region = options.keep_region;
@@ -339,6 +353,8 @@ fn open_shm<S: StateMachine>(
         ShmFabric::shots,
         options,
     )?;
+    // What is left of a host says nothing.
+    let keep_region = keep_region && options.half != Half::Proposer;
     let end = move |fabric: ShmFabric| if keep_region { Ok(()) } else { Ok(fabric.unlink()?) };
     Ok(host(parts, agent, place, end))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
+use ringleader_core::options::Half;
 use ringleader_core::proposer::{Confirm, Quorum};
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{MAX_NODES, NodeId};
@@ -53,6 +54,9 @@ pub struct Options {
     pub dir: PathBuf,
     /// This node, 1..=15.
     pub node: u8,
+    /// What of it this process is. [`Half::Proposer`]: its acceptor is another process, on a DPU perhaps, which this one learns its
+    /// life from and is of no use without. An [`Acceptor`](crate::Acceptor) is the other half, whatever stands here.
+    pub half: Half,
     /// All nodes that there may be, this one included. Who is in the group in the end, [`Node::members`](crate::Node::members)
     /// tells.
     pub members: Vec<u8>,
@@ -96,6 +100,7 @@ impl Options {
             transport: Transport::SharedMemory,
             dir: dir.into(),
             node,
+            half: Half::Whole,
             members: members.into(),
             founders: Vec::new(),
             ring_len: Options::RING_LEN,
@@ -148,12 +153,17 @@ impl Options {
                 "a snapshot of {snapshot_len} bytes: the length must be a multiple of {AREA_ALIGN}, {MAX_SNAPSHOT_LEN} at most"
             ));
         }
+        if self.half != Half::Whole && snapshot_len != 0 {
+            return wrong(format!(
+                "a snapshot of {snapshot_len} bytes: where host and acceptor are apart there are none yet"
+            ));
+        }
         Ok(())
     }
 
     /// Bytes that a snapshot may have.
     pub(crate) fn snapshot_len(&self) -> u64 {
-        self.snapshot_len.unwrap_or(self.ring_len)
+        self.snapshot_len.unwrap_or(if self.half == Half::Whole { self.ring_len } else { 0 })
     }
 
     /// Largest slot of an entry, in bytes.
@@ -164,6 +174,8 @@ impl Options {
     /// Bytes of memory that the node takes: its staging ring, and its ring and snapshot where files are memory.
     pub(crate) fn memory_len(&self) -> u64 {
         let region = match self.transport {
+            // Its copy of the log.
+            _ if self.half == Half::Proposer => self.ring_len,
             Transport::SharedMemory if !memory::is_memory(&self.dir) => 0,
             _ => self.ring_len.saturating_add(self.snapshot_len()),
         };

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use ringleader::fabric::Fabric;
 use ringleader::fabric::shm::{Observed, Options, Owner, ShmFabric, path_of};
 use ringleader_core::mem::Area;
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use ringleader_core::verb::{Class, Status, Verb};
 use shm_common::{ACCEPTOR, RING, WRITER, child_command, create, id, role, run, wait_for};
@@ -43,6 +44,7 @@ fn refusal(dir: &Path, node: NodeId, ring_len: u64) -> String {
         incarnation: Incarnation(7),
         ring_len,
         snapshot_len: 0,
+        half: Half::Whole,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|_| ()).unwrap_err().to_string()
@@ -261,7 +263,7 @@ fn a_region_of_another_length_node_or_version_is_named() {
     assert_eq!(told(&longer), format!("{} bytes long, but its header says {full}", full + 1));
     let mut other = whole.clone();
     other[8] = 9;
-    assert_eq!(told(&other), "region format 9; this program knows format 3");
+    assert_eq!(told(&other), "region format 9; this program knows format 4");
 
     // The region of node 2 under the name of node 3.
     fs::write(&path, &whole).unwrap();

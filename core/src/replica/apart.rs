@@ -16,7 +16,7 @@ use crate::mem::Memory;
 use crate::membership::Configuration;
 use crate::options::Half;
 use crate::proposer::Work;
-use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Term};
+use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
 use crate::verb::{Class, Completion, NUMBER_MASK, Plane, RequestId, Verb};
 
 /// What an acceptor knows of its host.
@@ -52,6 +52,8 @@ pub(super) struct Touch {
     resume: Option<(LogPoint, Configuration)>,
     /// The configuration that the acceptor has in force.
     shown: Option<Configuration>,
+    /// Its promise, as the application was told.
+    promised: Promise,
 }
 
 impl Host {
@@ -80,6 +82,7 @@ impl Touch {
             reached_at: Instant(0),
             resume: None,
             shown: None,
+            promised: Promise::NONE,
         }
     }
 
@@ -203,6 +206,11 @@ impl<M: Memory> Replica<M> {
             self.join(group);
         }
         self.acceptor.walk_mirror(&self.areas.log);
+        let promise = self.acceptor.promise();
+        if promise != self.touch.promised {
+            self.touch.promised = promise;
+            self.events.push(Event::Promised { promise });
+        }
     }
 
     /// The own acceptor is in a group.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use ringleader::fabric::Fabric;
 use ringleader::fabric::shm::{Areas, Mapped, Options, RegionError, STOP_IN_COPY, ShmFabric};
 use ringleader_core::mem::Area;
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Epoch, Incarnation, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
@@ -51,6 +52,7 @@ pub(crate) fn create(dir: &Path, node: NodeId) -> Result<(ShmFabric, Areas), Reg
         incarnation: Incarnation(boot),
         ring_len: RING,
         snapshot_len: 0,
+        half: Half::Whole,
         fence_limit_ns: FENCE_LIMIT.as_nanos() as u64,
     })
 }

@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use ringleader_core::mem::Memory;
+use ringleader_core::types::NodeId;
 use ringleader_core::verb::{RequestId, Status, Verb};
 
 use super::fence;
 use super::process::Process;
+use super::region::{Directory, Found};
 use crate::fabric::completions::Completions;
 use crate::fabric::map::Mapped;
 
@@ -41,11 +43,32 @@ struct Fencing {
 /// What a verb needs beside the end itself.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
-    /// The process that this node is connected to, if it is.
-    pub(super) peer: Option<&'a Arc<Process>>,
+    /// Where the process is found that asks for a writer's place.
+    pub(super) writers: Writers<'a>,
     /// This node's own tag: the number an initiator opens its end with.
     pub(super) tag: u32,
     pub(super) completions: &'a mut Completions,
+}
+
+/// Who may be a peer's writer: the process that this node is connected to, or its host, where the two are apart.
+#[derive(Debug)]
+pub(super) struct Writers<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) node: NodeId,
+    pub(super) connected: Option<Arc<Process>>,
+}
+
+impl Writers<'_> {
+    /// The one with this tag, if it lives.
+    fn find(&self, tag: u64) -> Option<Arc<Process>> {
+        let is_meant = |process: &Process| u64::from(process.tag) == tag && !process.is_dead();
+        if let Some(process) = self.connected.as_ref().filter(|process| is_meant(process)) {
+            return Some(Arc::clone(process));
+        }
+        // Whatever is wrong with that file, it is no host to be waited for.
+        let host = Found::look_host(self.directory, self.node).ok()??.owner().ok()??;
+        is_meant(&host).then(|| Arc::new(host))
+    }
 }
 
 /// The acceptor's end of the log queue pair of one peer.
@@ -82,7 +105,7 @@ impl Acceptor {
     fn carry_out(&mut self, verb: &Verb, context: &mut Context<'_>) {
         match *verb {
             Verb::Arm { id, numbers } => {
-                let status = self.arm(id.epoch.0, numbers, context.peer);
+                let status = self.arm(id.epoch.0, numbers, &context.writers);
                 let value = if status == Status::Success { u64::from(context.tag) } else { 0 };
                 context.completions.push(id, status, value);
             }
@@ -95,20 +118,16 @@ impl Acceptor {
         }
     }
 
-    fn arm(&mut self, epoch: u32, numbers: u64, peer: Option<&Arc<Process>>) -> Status {
+    fn arm(&mut self, epoch: u32, numbers: u64, writers: &Writers<'_>) -> Status {
         // A granted end is fenced first; an epoch that was used may still be known to a writer.
         if matches!(self.state, State::Granted { .. }) || epoch <= self.last_epoch {
             return Status::Failed;
         }
-        match peer {
-            // The numbers are the initiator's tag: whoever asked must be the process that will be watched.
-            Some(process) if u64::from(process.tag) == numbers && !process.is_dead() => {
-                self.last_epoch = epoch;
-                self.state = State::Armed { epoch, process: Arc::clone(process) };
-                Status::Success
-            }
-            _ => Status::Unreachable,
-        }
+        // The numbers are the initiator's tag: whoever asked must be the process that will be watched.
+        let Some(process) = writers.find(numbers) else { return Status::Unreachable };
+        self.last_epoch = epoch;
+        self.state = State::Armed { epoch, process };
+        Status::Success
     }
 
     fn grant(&mut self, wanted: u32) -> Status {

@@ -72,6 +72,8 @@ pub enum RegionFault {
         /// What it holds.
         found: u64,
     },
+    /// It is that of a host whose acceptor is apart: there is no memory behind it.
+    Host,
     /// A byte that nobody writes is not zero.
     Stray {
         /// Its offset in the file.
@@ -138,6 +140,9 @@ impl fmt::Display for RegionFault {
             RegionFault::Torn => write!(f, "damaged header (wrong CRC)"),
             RegionFault::Header { field, found } => {
                 write!(f, "damaged header ({field} cannot be {found})")
+            }
+            RegionFault::Host => {
+                write!(f, "of a host whose acceptor is apart: the log is in the acceptor's region")
             }
             RegionFault::Stray { offset } => write!(f, "damaged: byte {offset} should be zero"),
             RegionFault::PidNamespace => {

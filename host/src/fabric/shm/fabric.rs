@@ -3,19 +3,22 @@
 //! WRITEs and READs are copies made inside `post`; only fences take longer, and are polled by `reap`. Not here: how a
 //! region is found or mapped, how a copy is fenced.
 
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use ringleader_core::layout::log;
+use ringleader_core::layout::{control, log};
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::acceptor::{Acceptor, Context};
+use super::acceptor::{Acceptor, Context, Writers};
 use super::error::RegionError;
 use super::fence;
 use super::header;
 use super::link::{Link, Wrote};
-use super::process::{find_dead, tag_of};
+use super::process::{Process, find_dead, tag_of};
 use super::region::{Found, Identity, Region};
 use super::wake::Bell;
 use crate::fabric::completions::Completions;
@@ -40,6 +43,8 @@ pub struct Options<'a> {
     pub dir: &'a Path,
     /// This node.
     pub node: NodeId,
+    /// What of it this is.
+    pub half: Half,
     /// This start of the process.
     pub boot: Boot,
     /// This life of promise and log.
@@ -53,7 +58,7 @@ pub struct Options<'a> {
     pub fence_limit_ns: u64,
 }
 
-/// The memory of a node, all zeros: what its replica works on.
+/// The memory of a node, all zeros: what its replica works on. Nobody else reaches that of a host whose acceptor is apart.
 #[derive(Clone, Debug)]
 pub struct Areas {
     /// Control area: peers READ and WRITE it.
@@ -110,26 +115,24 @@ pub struct ShmFabric {
     bell: Option<Bell>,
     arrivals: u64,
     node: NodeId,
+    half: Half,
     region: Region,
 }
 
 impl ShmFabric {
     /// Makes the region of this node, and its fabric. On an error nothing is left behind.
     pub fn create(options: &Options<'_>) -> Result<(ShmFabric, Areas), RegionError> {
-        let Options { dir, node, boot, incarnation, ring_len, snapshot_len, fence_limit_ns } = *options;
-        let identity = Identity { node, boot: boot.0, incarnation: incarnation.0, ring_len, snapshot_len };
+        let Options { dir, node, half, boot, incarnation, ring_len, snapshot_len, fence_limit_ns } = *options;
+        let (boot_word, incarnation) = (boot.0, incarnation.0);
+        let identity = Identity { node, half, boot: boot_word, incarnation, ring_len, snapshot_len };
         let region = Region::create(dir, identity)?;
-        let staging = Mapping::anonymous(log::len(ring_len))
-            .and_then(|mapping| mapping.populate(0, u64::MAX).map(|()| mapping));
-        let staging = match staging {
-            Ok(mapping) => mapping.slice(0, log::len(ring_len)),
+        let areas = match areas(&region, half, ring_len) {
+            Ok(areas) => areas,
             Err(error) => {
                 region.unlink()?;
                 return Err(RegionError::io(dir, "get memory for staging")(error));
             }
         };
-        let snapshot = region.snapshot();
-        let areas = Areas { control: region.control(), log: region.log(), staging, snapshot };
         let peers = std::array::from_fn(|slot| {
             let peer = NodeId(slot as u8);
             Peer {
@@ -160,6 +163,7 @@ impl ShmFabric {
             bell: None,
             arrivals: 0,
             node,
+            half,
             region,
         };
         Ok((fabric, areas))
@@ -269,6 +273,23 @@ impl ShmFabric {
         }
     }
 
+    fn pull(&mut self, id: RequestId, plane: Plane, at: u64, len: u32) -> Status {
+        // Another's log would land in a copy of the own one; and what is no copy is changed by nobody but its peers.
+        if id.peer != self.node || self.half != Half::Proposer {
+            return Status::Failed;
+        }
+        let own = match plane {
+            Plane::Control => &self.areas.control,
+            Plane::Log => &self.areas.log,
+        };
+        let peer = &mut self.peers[self.node.slot()];
+        match peer.control() {
+            Err(status) => status,
+            Ok(link) if link.pull(plane, at, own, len) => Status::Success,
+            Ok(_) => peer.break_control(),
+        }
+    }
+
     fn open(&mut self, id: RequestId, numbers: u64) -> Status {
         let me = fence::writer(self.tag, id.epoch.0);
         let peer = self.peer(id);
@@ -287,7 +308,7 @@ impl ShmFabric {
 
     fn connect(&mut self, id: RequestId) -> Status {
         let (node, own) = (id.peer, self.node);
-        if !node.is_valid() || node == own {
+        if !node.is_valid() || node == own && self.half != Half::Proposer {
             return Status::Failed;
         }
         let directory = self.region.directory();
@@ -324,12 +345,9 @@ impl ShmFabric {
     fn post_acceptor(&mut self, verb: &Verb) {
         let slot = usize::from(verb.id().peer.0 & 15);
         let peer = &mut self.peers[slot];
-        let link = peer.link.as_ref().filter(|link| peer.is_up && !link.is_closed());
-        let mut context = Context {
-            peer: link.map(|link| &link.process),
-            tag: self.tag,
-            completions: &mut self.completions,
-        };
+        let writers =
+            Writers { directory: self.region.directory(), node: verb.id().peer, connected: peer.connected() };
+        let mut context = Context { writers, tag: self.tag, completions: &mut self.completions };
         peer.acceptor.post(verb, &mut context);
         if peer.acceptor.is_fencing() {
             self.fencing |= 1 << slot;
@@ -351,8 +369,7 @@ impl ShmFabric {
                 peer.log_end = LogEnd::Closed;
                 (Status::Success, tag)
             }
-            // Nodes of this fabric are whole, and have no acceptor elsewhere.
-            Verb::Pull { .. } => (Status::Failed, 0),
+            Verb::Pull { id, plane, at, len } => (self.pull(id, plane, at, len), 0),
             _ => return self.post_acceptor(verb),
         };
         self.completions.push(verb.id(), status, if status == Status::Success { value } else { 0 });
@@ -366,12 +383,12 @@ impl ShmFabric {
             if self.fencing & 1 << slot == 0 {
                 continue;
             }
-            let link = peer.link.as_ref().filter(|link| peer.is_up && !link.is_closed());
-            let mut context = Context {
-                peer: link.map(|link| &link.process),
-                tag: self.tag,
-                completions: &mut self.completions,
+            let writers = Writers {
+                directory: self.region.directory(),
+                node: NodeId(slot as u8),
+                connected: peer.connected(),
             };
+            let mut context = Context { writers, tag: self.tag, completions: &mut self.completions };
             self.shots += u64::from(peer.acceptor.poll(now_ns, self.fence_limit_ns, &mut context));
             if !peer.acceptor.is_fencing() {
                 self.fencing &= !(1 << slot);
@@ -465,6 +482,14 @@ impl Peer {
         self.link.as_ref().filter(|_| self.is_up).ok_or_else(|| self.down())
     }
 
+    /// The process at the other end, if it is there.
+    fn connected(&self) -> Option<Arc<Process>> {
+        self.link
+            .as_ref()
+            .filter(|link| self.is_up && !link.is_closed())
+            .map(|link| Arc::clone(&link.process))
+    }
+
     /// How requests end on a queue pair that is not up.
     #[cold]
     fn down(&self) -> Status {
@@ -483,6 +508,21 @@ impl Peer {
         self.is_up = false;
         Status::Failed
     }
+}
+
+/// The memory of a node with that region. A host has a copy of its acceptor's control and log areas, for itself alone.
+fn areas(region: &Region, half: Half, ring_len: u64) -> io::Result<Areas> {
+    let own = |len| -> io::Result<Mapped> {
+        let mapping = Mapping::anonymous(len)?;
+        mapping.populate(0, u64::MAX)?;
+        Ok(mapping.slice(0, len))
+    };
+    let staging = own(log::len(ring_len))?;
+    if half == Half::Proposer {
+        let (control, log) = (own(control::LEN)?, own(log::len(ring_len))?);
+        return Ok(Areas { snapshot: control.part(0, 0), control, log, staging });
+    }
+    Ok(Areas { control: region.control(), log: region.log(), staging, snapshot: region.snapshot() })
 }
 
 /// The link to a peer that is alive: `former` when it still is the one, else a new one; `None` when there is none.

@@ -6,15 +6,17 @@
 use ringleader_core::layout::{
     AREA_ALIGN, Line, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN, control, log, snapshot,
 };
+use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::error::RegionFault;
+use super::region::Identity;
 
 /// "rl-shmem", the first word.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"rl-shmem");
 /// Version of this file's layout. What is in the areas has a version of its own.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// Bytes of the header.
 pub(super) const HEADER_LEN: u64 = size_of::<NicHeader>() as u64;
@@ -45,9 +47,22 @@ pub(super) const fn snapshot_at(ring_len: u64) -> u64 {
     LOG + log::len(ring_len)
 }
 
-/// Length of a region file with a ring and snapshots of these lengths.
-pub(super) const fn file_len(ring_len: u64, snapshot_len: u64) -> u64 {
-    snapshot_at(ring_len) + snapshot::len(snapshot_len)
+/// Length of a region file with a ring and snapshots of these lengths. That of a host whose acceptor is apart ends where its areas
+/// would begin: they are its own.
+pub(super) const fn file_len(half: Half, ring_len: u64, snapshot_len: u64) -> u64 {
+    match half {
+        Half::Proposer => CONTROL,
+        Half::Whole | Half::Acceptor => snapshot_at(ring_len) + snapshot::len(snapshot_len),
+    }
+}
+
+/// How a header names what of its node has the region.
+const fn number_of(half: Half) -> u64 {
+    match half {
+        Half::Whole => 0,
+        Half::Acceptor => 1,
+        Half::Proposer => 2,
+    }
 }
 
 /// Whether snapshots may have that length.
@@ -90,8 +105,10 @@ pub struct NicHeader {
     pub file_len: u64,
     /// Bytes of a snapshot; 0: there is no area for one.
     pub snapshot_len: u64,
+    /// What of its node has it: 0 all of it, 1 the acceptor alone, 2 the host alone, which has no areas.
+    pub half: u64,
     /// 0.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
     /// 1: it is written once.
     pub version: u32,
     /// CRC-32C of all before.
@@ -108,14 +125,8 @@ const _: () = assert!(busy_of(NodeId(15)) + 128 <= CONTROL && HEADER_LEN <= CLOS
 
 impl NicHeader {
     /// The header of a new region; `version` and `crc` are filled in when it is written.
-    pub(super) fn new(
-        node: NodeId,
-        boot: u64,
-        incarnation: u64,
-        ring_len: u64,
-        snapshot_len: u64,
-        pid_namespace: u64,
-    ) -> NicHeader {
+    pub(super) fn new(identity: &Identity, pid_namespace: u64) -> NicHeader {
+        let Identity { node, half, boot, incarnation, ring_len, snapshot_len } = *identity;
         NicHeader {
             magic: MAGIC,
             format: FORMAT,
@@ -128,9 +139,10 @@ impl NicHeader {
             ring_len,
             control: CONTROL,
             log: LOG,
-            file_len: file_len(ring_len, snapshot_len),
+            file_len: file_len(half, ring_len, snapshot_len),
             snapshot_len,
-            reserved: [0; 3],
+            half: number_of(half),
+            reserved: [0; 2],
             version: 0,
             crc: 0,
         }
@@ -159,7 +171,10 @@ impl NicHeader {
         is("control", header.control, header.control == CONTROL)?;
         is("log", header.log, header.log == LOG)?;
         is("snapshot_len", header.snapshot_len, is_snapshot_len(header.snapshot_len))?;
-        let file_len = file_len(header.ring_len, header.snapshot_len);
+        let mut halves = [Half::Whole, Half::Acceptor, Half::Proposer].into_iter();
+        let half = halves.find(|half| number_of(*half) == header.half);
+        is("half", header.half, half.is_some())?;
+        let file_len = file_len(half.unwrap_or_default(), header.ring_len, header.snapshot_len);
         is("file_len", header.file_len, header.file_len == file_len)?;
         if len != header.file_len {
             return Err(RegionFault::Length { len, expected: header.file_len });
@@ -170,6 +185,11 @@ impl NicHeader {
     /// The node.
     pub fn node_id(&self) -> NodeId {
         NodeId(self.node as u8)
+    }
+
+    /// Whether it is that of a host whose acceptor is apart: there is nothing behind it.
+    pub fn is_host(&self) -> bool {
+        self.half == number_of(Half::Proposer)
     }
 }
 
@@ -183,16 +203,35 @@ pub(super) fn is_unused(offset: u64) -> bool {
 mod tests {
     use super::*;
 
+    const WHOLE: Identity = Identity {
+        node: NodeId(3),
+        half: Half::Whole,
+        boot: 5,
+        incarnation: 7,
+        ring_len: 1 << 20,
+        snapshot_len: 1 << 16,
+    };
+
     fn sealed(ring_len: u64) -> [u64; 16] {
         let mut words = [0; 16];
-        NicHeader::new(NodeId(3), 5, 7, ring_len, 1 << 16, 11).seal(&mut words, 1);
+        NicHeader::new(&Identity { ring_len, ..WHOLE }, 11).seal(&mut words, 1);
         words
     }
 
     #[test]
+    fn a_host_has_no_areas() {
+        let mut words = [0; 16];
+        let host = Identity { half: Half::Proposer, snapshot_len: 0, ..WHOLE };
+        NicHeader::new(&host, 11).seal(&mut words, 1);
+        let read = NicHeader::judge(&words, CONTROL).unwrap();
+        assert!(read.is_host() && read.file_len == CONTROL);
+        assert!(matches!(NicHeader::judge(&words, LOG), Err(RegionFault::Length { .. })));
+    }
+
+    #[test]
     fn a_header_is_read_back_and_has_these_bytes() {
-        let len = file_len(1 << 20, 1 << 16);
-        let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 1 << 16, 11);
+        let len = file_len(Half::Whole, 1 << 20, 1 << 16);
+        let mut header = NicHeader::new(&WHOLE, 11);
         header.pid = 0x1234;
         let mut words = [0; 16];
         header.seal(&mut words, 1);
@@ -200,7 +239,7 @@ mod tests {
         assert_eq!((read.node_id(), read.boot, read.incarnation), (NodeId(3), 5, 7));
         let golden = [
             0x6d65_6d68_732d_6c72,
-            0x0000_0080_0000_0003,
+            0x0000_0080_0000_0004,
             0x1234,
             11,
             3,
@@ -225,20 +264,20 @@ mod tests {
         for bit in 0..128 * 8 {
             let mut words = good;
             words[bit / 64] ^= 1 << (bit % 64);
-            assert!(NicHeader::judge(&words, file_len(1 << 20, 1 << 16)).is_err(), "bit {bit}");
+            assert!(NicHeader::judge(&words, file_len(Half::Whole, 1 << 20, 1 << 16)).is_err(), "bit {bit}");
         }
     }
 
     #[test]
     fn sealed_nonsense_is_told_apart() {
-        let len = file_len(1 << 20, 1 << 16);
+        let len = file_len(Half::Whole, 1 << 20, 1 << 16);
         assert!(matches!(NicHeader::judge(&[0; 16], len), Err(RegionFault::Magic)));
         assert!(matches!(
             NicHeader::judge(&sealed(1 << 20), len - 1),
             Err(RegionFault::Length { expected, .. }) if expected == len
         ));
         let forged = |change: fn(&mut NicHeader)| {
-            let mut header = NicHeader::new(NodeId(3), 5, 7, 1 << 20, 1 << 16, 11);
+            let mut header = NicHeader::new(&WHOLE, 11);
             change(&mut header);
             let mut words = [0; 16];
             header.seal(&mut words, 1);
@@ -253,6 +292,8 @@ mod tests {
             |h| h.file_len = u64::MAX,
             |h| h.snapshot_len = 0,
             |h| h.snapshot_len = 8,
+            |h| h.half = 2,
+            |h| h.half = 3,
             |h| h.snapshot_len = !0xffff,
             |h| h.log += 8,
             |h| h.control = 0,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ringleader_core::layout::{control, log, snapshot};
 use ringleader_core::mem::{self, Memory};
 use ringleader_core::types::NodeId;
+use ringleader_core::verb::Plane;
 
 use super::error::RegionError;
 use super::fence;
@@ -165,6 +166,20 @@ impl Link {
     /// Copies out of the peer's snapshot area. False: nothing was copied, the range is wrong.
     pub(super) fn read_snapshot(&self, from: u64, target: &Mapped, to: u64, len: u32) -> bool {
         let (Some(source), Some(target)) = (range(&self.snapshot, from, len), range(target, to, len)) else {
+            return false;
+        };
+        copy(target, source);
+        mem::acquire();
+        true
+    }
+
+    /// Copies out of one of the peer's areas into the same place of `own`. False: nothing was copied, the range is wrong.
+    pub(super) fn pull(&self, plane: Plane, at: u64, own: &Mapped, len: u32) -> bool {
+        let area = match plane {
+            Plane::Control => &self.control,
+            Plane::Log => &self.log,
+        };
+        let (Some(source), Some(target)) = (range(area, at, len), range(own, at, len)) else {
             return false;
         };
         copy(target, source);

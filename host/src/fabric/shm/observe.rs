@@ -44,6 +44,9 @@ impl Observed {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(RegionError::io(path, "open"))?;
         let header = read_header(&file, path)?;
+        if header.is_host() {
+            return Err(RegionError::new(path, RegionFault::Host));
+        }
         // Private, so that the words may be lent as atomics, which can be stored to, without harm to the file.
         let mapping = Mapping::private(&file, header.file_len).map_err(RegionError::io(path, "map"))?;
         let page = mapping.slice(0, header::CONTROL);

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use ringleader_core::layout::{Line, control, log, snapshot};
 use ringleader_core::mem::{Area, Memory};
+use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
 use rustix::fs::{self, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -34,12 +35,18 @@ pub fn path_of(dir: &Path, node: NodeId) -> PathBuf {
     dir.join(format!("node-{node}.region"))
 }
 
+/// That of its host, where its acceptor is apart. Nobody connects to it: it says which process the host is.
+fn host_path_of(dir: &Path, node: NodeId) -> PathBuf {
+    dir.join(format!("node-{node}.host"))
+}
+
 /// The directory with the regions of all nodes of this machine.
 #[derive(Debug)]
 pub(super) struct Directory {
     fd: OwnedFd,
     /// The region files of all nodes, made once: looking for a peer that is not there allocates nothing.
     paths: [PathBuf; 16],
+    hosts: [PathBuf; 16],
     pid_namespace: u64,
 }
 
@@ -60,7 +67,8 @@ impl Directory {
         match opened {
             Ok((fd, pid_namespace)) => {
                 let paths = std::array::from_fn(|node| path_of(path, NodeId(node as u8)));
-                Ok((Directory { fd, paths, pid_namespace }, made))
+                let hosts = std::array::from_fn(|node| host_path_of(path, NodeId(node as u8)));
+                Ok((Directory { fd, paths, hosts, pid_namespace }, made))
             }
             Err(error) => {
                 if made {
@@ -72,21 +80,25 @@ impl Directory {
         }
     }
 
-    /// The region file of `node`.
-    fn path_of(&self, node: NodeId) -> &Path {
-        &self.paths[node.slot()]
+    /// The region file of `node`, or that of its host.
+    fn path_of(&self, node: NodeId, half: Half) -> &Path {
+        match half {
+            Half::Proposer => &self.hosts[node.slot()],
+            Half::Whole | Half::Acceptor => &self.paths[node.slot()],
+        }
     }
+}
 
-    /// Its name in the directory.
-    fn name_of(&self, node: NodeId) -> &OsStr {
-        self.path_of(node).file_name().expect("it was made of a directory and a name")
-    }
+/// Its name in the directory.
+fn name_of(path: &Path) -> &OsStr {
+    path.file_name().expect("it was made of a directory and a name")
 }
 
 /// This process's own region.
 #[derive(Debug)]
 pub(super) struct Region {
     node: NodeId,
+    half: Half,
     directory: Arc<Directory>,
     /// Holds the lock.
     file: OwnedFd,
@@ -99,6 +111,7 @@ pub(super) struct Region {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     pub(super) node: NodeId,
+    pub(super) half: Half,
     pub(super) boot: u64,
     pub(super) incarnation: u64,
     pub(super) ring_len: u64,
@@ -108,7 +121,10 @@ pub(super) struct Identity {
 impl Region {
     /// Makes the region of this process. On an error nothing is left behind.
     pub(super) fn create(dir: &Path, identity: Identity) -> Result<Region, RegionError> {
-        let path = path_of(dir, identity.node);
+        let path = match identity.half {
+            Half::Proposer => host_path_of(dir, identity.node),
+            Half::Whole | Half::Acceptor => path_of(dir, identity.node),
+        };
         if !identity.node.is_valid() {
             return Err(RegionError::new(dir, RegionFault::NodeId { node: identity.node.0 }));
         }
@@ -129,27 +145,26 @@ impl Region {
     }
 
     fn create_in(directory: Arc<Directory>, path: &Path, identity: Identity) -> Result<Region, RegionError> {
-        let Identity { node, boot, incarnation, ring_len, snapshot_len } = identity;
+        let Identity { node, half, ring_len, snapshot_len, .. } = identity;
         // Before anything large is reserved.
-        if let Some(pid) = owner_of(&directory, path, node)? {
+        if let Some(pid) = owner_of(&directory, path)? {
             return Err(RegionError::new(path, RegionFault::InUse { pid }));
         }
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = fs::openat(&directory.fd, ".", flags, mode).map_err(RegionError::io(path, "create"))?;
         fs::fchmod(&file, mode).map_err(RegionError::io(path, "set the mode"))?;
-        let len = header::file_len(ring_len, snapshot_len);
+        let len = header::file_len(half, ring_len, snapshot_len);
         fs::fallocate(&file, FallocateFlags::empty(), 0, len)
             .map_err(RegionError::io(path, "reserve its memory"))?;
         let mapping = Mapping::shared(&file, len).map_err(RegionError::io(path, "map"))?;
         mapping.populate(0, len).map_err(RegionError::io(path, "get its memory"))?;
         let page = Area::new(mapping.slice(0, header::CONTROL));
-        NicHeader::new(node, boot, incarnation, ring_len, snapshot_len, directory.pid_namespace)
-            .write(&page, 0, 1);
+        NicHeader::new(&identity, directory.pid_namespace).write(&page, 0, 1);
         if !os::try_lock(&file).map_err(RegionError::io(path, "lock"))? {
             return Err(RegionError::new(path, RegionFault::InUse { pid: 0 }));
         }
-        let region = Region { node, directory, file, mapping, ring_len, snapshot_len };
+        let region = Region { node, half, directory, file, mapping, ring_len, snapshot_len };
         region.link(path)?;
         Ok(region)
     }
@@ -158,11 +173,10 @@ impl Region {
     fn link(&self, path: &Path) -> Result<(), RegionError> {
         let directory = &self.directory;
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let name = directory.name_of(self.node);
         for _ in 0..REPLACE_TRIES {
-            match fs::linkat(CWD, own.as_str(), &directory.fd, name, AtFlags::SYMLINK_FOLLOW) {
+            match fs::linkat(CWD, own.as_str(), &directory.fd, name_of(path), AtFlags::SYMLINK_FOLLOW) {
                 Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => remove_dead(directory, path, self.node)?,
+                Err(Errno::EXIST) => remove_dead(directory, path)?,
                 Err(error) => return Err(RegionError::io(path, "give it its name")(error)),
             }
         }
@@ -196,11 +210,11 @@ impl Region {
 
     /// Takes the name away; the memory stays as long as anyone maps it. The lock says that the name is still ours.
     pub(super) fn unlink(&self) -> Result<(), RegionError> {
-        let Directory { fd, .. } = &*self.directory;
-        match fs::unlinkat(fd, self.directory.name_of(self.node), AtFlags::empty()) {
+        let path = self.directory.path_of(self.node, self.half);
+        match fs::unlinkat(&self.directory.fd, name_of(path), AtFlags::empty()) {
             // Somebody else was first.
             Err(Errno::NOENT) => Ok(()),
-            removed => removed.map_err(RegionError::io(self.directory.path_of(self.node), "remove")),
+            removed => removed.map_err(RegionError::io(path, "remove")),
         }
     }
 }
@@ -213,18 +227,18 @@ impl Drop for Region {
     }
 }
 
-/// Process that owns the region of `node` now.
-fn owner_of(directory: &Directory, path: &Path, node: NodeId) -> Result<Option<u64>, RegionError> {
-    let Some(file) = open(directory, path, node)? else { return Ok(None) };
+/// Process that owns that region now.
+fn owner_of(directory: &Directory, path: &Path) -> Result<Option<u64>, RegionError> {
+    let Some(file) = open(directory, path)? else { return Ok(None) };
     if !os::is_locked(&file).map_err(RegionError::io(path, "look at its lock"))? {
         return Ok(None);
     }
     Ok(Some(read_header(&file, path).map_or(0, |header| header.pid)))
 }
 
-/// Removes the name of `node`'s region if its owner is dead.
-fn remove_dead(directory: &Directory, path: &Path, node: NodeId) -> Result<(), RegionError> {
-    let Some(file) = open(directory, path, node)? else { return Ok(()) };
+/// Removes a region's name if its owner is dead.
+fn remove_dead(directory: &Directory, path: &Path) -> Result<(), RegionError> {
+    let Some(file) = open(directory, path)? else { return Ok(()) };
     if !os::try_lock(&file).map_err(RegionError::io(path, "lock"))? {
         let pid = read_header(&file, path).map_or(0, |header| header.pid);
         return Err(RegionError::new(path, RegionFault::InUse { pid }));
@@ -236,7 +250,7 @@ fn remove_dead(directory: &Directory, path: &Path, node: NodeId) -> Result<(), R
     }
     // Names change hands only under the lock of the file that has the name. Between opening and locking it may have gone.
     let ours = fs::fstat(&file).map_err(RegionError::io(path, "look at"))?;
-    let name = directory.name_of(node);
+    let name = name_of(path);
     match fs::statat(&directory.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(named) if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) => {
             fs::unlinkat(&directory.fd, name, AtFlags::empty()).map_err(RegionError::io(path, "replace"))
@@ -246,8 +260,8 @@ fn remove_dead(directory: &Directory, path: &Path, node: NodeId) -> Result<(), R
     }
 }
 
-fn open(directory: &Directory, path: &Path, node: NodeId) -> Result<Option<OwnedFd>, RegionError> {
-    let name = directory.name_of(node);
+fn open(directory: &Directory, path: &Path) -> Result<Option<OwnedFd>, RegionError> {
+    let name = name_of(path);
     // Not following links and not waiting: whatever stands there, it must be a plain file to be used.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     match fs::openat(&directory.fd, name, flags, Mode::empty()) {
@@ -295,9 +309,29 @@ pub(super) struct Found<'a> {
 impl<'a> Found<'a> {
     /// Looks for the region of `node`. `None`: there is none.
     pub(super) fn look(directory: &'a Directory, node: NodeId) -> Result<Option<Found<'a>>, RegionError> {
-        let path = directory.path_of(node);
-        let Some(file) = open(directory, path, node)? else { return Ok(None) };
+        Found::look_for(directory, node, Half::Whole)
+    }
+
+    /// The same for that of its host.
+    pub(super) fn look_host(
+        directory: &'a Directory,
+        node: NodeId,
+    ) -> Result<Option<Found<'a>>, RegionError> {
+        Found::look_for(directory, node, Half::Proposer)
+    }
+
+    fn look_for(
+        directory: &'a Directory,
+        node: NodeId,
+        half: Half,
+    ) -> Result<Option<Found<'a>>, RegionError> {
+        let path = directory.path_of(node, half);
+        let Some(file) = open(directory, path)? else { return Ok(None) };
         let header = read_header(&file, path)?;
+        if header.is_host() != (half == Half::Proposer) {
+            let fault = RegionFault::Header { field: "half", found: header.half };
+            return Err(RegionError::new(path, fault));
+        }
         if header.node_id() != node {
             let fault = RegionFault::Header { field: "node", found: header.node };
             return Err(RegionError::new(path, fault));

@@ -23,13 +23,18 @@ struct Side {
 
 impl Side {
     fn new(dir: &Path, node: NodeId, boot: u64) -> Side {
+        Side::of(dir, node, Half::Whole, boot)
+    }
+
+    fn of(dir: &Path, node: NodeId, half: Half, boot: u64) -> Side {
         let options = Options {
             dir,
             node,
             boot: Boot(boot),
             incarnation: Incarnation(boot),
             ring_len: RING,
-            snapshot_len: SNAPSHOT,
+            snapshot_len: if half == Half::Whole { SNAPSHOT } else { 0 },
+            half,
             fence_limit_ns: 1_000_000_000,
         };
         let (fabric, areas) = ShmFabric::create(&options).unwrap();
@@ -343,6 +348,7 @@ fn a_second_owner_is_turned_away_and_a_reconnect_keeps_the_mapping() {
     let (dir, mut a, b, _, _) = pair();
     let options = Options {
         dir: dir.path(),
+        half: Half::Whole,
         node: A,
         boot: Boot(1),
         incarnation: Incarnation(1),
@@ -360,4 +366,44 @@ fn a_second_owner_is_turned_away_and_a_reconnect_keeps_the_mapping() {
     assert!(std::sync::Arc::ptr_eq(&pidfd, &a.fabric.peers[2].link.as_ref().unwrap().process));
     b.fabric.unlink().unwrap();
     assert!(!super::super::path_of(dir.path(), B).exists());
+}
+
+/// A host takes its acceptor for one peer among others, which arms it, lets it write and fences it like any other; and has it READ.
+#[test]
+fn a_host_writes_to_its_acceptor_and_reads_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut acceptor = Side::of(dir.path(), A, Half::Acceptor, 1);
+    let mut host = Side::of(dir.path(), A, Half::Proposer, 2);
+    let numbers = host.connect(A);
+    let armed = acceptor.run(Verb::Arm { id: id(A, Class::Arm, 1), numbers });
+    assert_eq!(armed.0, Status::Success, "its process is found, though nobody connected to it");
+    assert_eq!(acceptor.run(Verb::Grant { id: id(A, Class::Grant, 1) }).0, Status::Success);
+    assert_eq!(host.run(Verb::Open { id: id(A, Class::Open, 1), numbers: armed.1 }).0, Status::Success);
+    host.staging.store(1 << 16, 7);
+    let write = Verb::Write {
+        id: id(A, Class::Entries, 1),
+        plane: Plane::Log,
+        source: Source::Staging,
+        from: 1 << 16,
+        to: 1 << 16,
+        len: 64,
+    };
+    assert_eq!(host.run(write).0, Status::Success);
+    assert_eq!((acceptor.log.load(1 << 16), host.log.load(1 << 16)), (7, 0));
+    let pull = |plane, at, len| Verb::Pull { id: id(A, Class::Pull, 1), plane, at, len };
+    assert_eq!(host.run(pull(Plane::Log, 1 << 16, 64)).0, Status::Success);
+    assert_eq!(host.log.load(1 << 16), 7);
+    acceptor.control.store(64, 9);
+    assert_eq!(host.run(pull(Plane::Control, 0, 4096)).0, Status::Success);
+    assert_eq!(host.control.load(64), 9);
+    assert_eq!(acceptor.run(Verb::Fence { id: id(A, Class::Fence, 1) }).0, Status::Success);
+    assert_eq!(host.run(write).0, Status::Refused);
+    // Only a host does that, only of its own acceptor, and only inside the areas.
+    assert_eq!(host.run(pull(Plane::Log, RING, 1 << 17)).0, Status::Failed);
+    let mut other = Side::new(dir.path(), B, 3);
+    other.connect(A);
+    assert_eq!(other.run(pull(Plane::Log, 1 << 16, 64)).0, Status::Failed);
+    assert_eq!(other.log.load(1 << 16), 0);
+    let connect = Verb::Connect { id: id(B, Class::Connect, 1) };
+    assert_eq!(other.run(connect).0, Status::Failed, "a node that is whole has no way to itself");
 }
