@@ -16,6 +16,10 @@ pub enum Event {
     FormRefused,
     /// The own acceptor, which is apart, came back without its memory: this host belongs to a life that is over.
     Orphaned,
+    /// The host of this acceptor, which is apart, is heard.
+    HostUp,
+    /// The host of this acceptor, which is apart, is silent: it is marked *down* to all.
+    HostDown,
     /// Another promise is in force here.
     Promised {
         /// The promise.

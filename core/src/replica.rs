@@ -97,6 +97,19 @@ pub struct Status {
     pub lost: usize,
     /// The snapshot that this node takes.
     pub taking: Option<Taking>,
+    /// Of an acceptor whose host is apart: how that is. `None` before one came, and where nothing is apart.
+    pub host: Option<HostStatus>,
+}
+
+/// What an acceptor knows of its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostStatus {
+    /// Which start of it.
+    pub boot: Boot,
+    /// It was heard of late.
+    pub is_alive: bool,
+    /// It is alive, and leads.
+    pub leads: bool,
 }
 
 /// One node of a group: see the module. `M` is where its memory is.
@@ -414,6 +427,7 @@ impl<M: Memory> Replica<M> {
             self.follow_acceptor();
         } else {
             let application = self.application();
+            self.tell_host(application.is_alive);
             self.acceptor.handle_tick(&mut surroundings!(self), &mut self.watches, application);
         }
         if self.acceptor.walker().is_damaged() && !self.stuck {
@@ -643,6 +657,7 @@ impl<M: Memory> Replica<M> {
             config_index: self.configuration.index,
             removed: self.removed.is_some(),
             lost: self.lost_voters(),
+            host: self.host_status(),
             taking: self.target.taking(),
         }
     }

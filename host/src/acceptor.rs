@@ -41,6 +41,10 @@ impl Acceptor {
         Node::open_half(agent, alone(options), Nothing).map(Acceptor)
     }
 
+    pub(crate) fn node(&self) -> &Node {
+        &self.0
+    }
+
     /// As [`Node::status`]. It never leads, whatever its host does; its *applied* is what its host said last.
     pub fn status(&self) -> Status {
         self.0.status()

@@ -381,6 +381,8 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                 warn!(group = format_args!("{group:032x}"), "a new group was made of this node");
                 self.fabric.handle_formed(group);
             }
+            Event::HostUp => info!("its host is up"),
+            Event::HostDown => warn!("its host is silent, and marked down"),
             Event::Orphaned => {
                 error!(
                     "the acceptor of this node came back without its memory: its host ends, and is to be started anew"
@@ -471,6 +473,11 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);
         words.taking = TakingWords::of(status.taking);
+        if let Some(host) = status.host {
+            words.host_boot = host.boot.0;
+            words.host_alive = u64::from(host.is_alive);
+            words.host_leads = u64::from(host.leads);
+        }
         words.metrics = self.metrics;
         let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());
         for (node, follower) in followers {

@@ -3,6 +3,7 @@
 //!
 //! What it means is in `docs/operating.md`. Nothing here touches the network or a device.
 
+mod dpu;
 mod kv;
 mod raw;
 
@@ -21,7 +22,8 @@ use toml::Spanned;
 
 use crate::exchange::{GroupName, Key};
 use crate::profile::Profile;
-use crate::{Confirm, Idle, LeaseReads, Options, Quorum, Readmit};
+use crate::{Confirm, Half, Idle, LeaseReads, Options, Quorum, Readmit};
+pub use dpu::{Dpu, FenceHost, Placement};
 pub use kv::Kv;
 use raw::{FabricKind, Members, Raw, RawVerbs};
 
@@ -70,6 +72,8 @@ pub struct Config {
     pub control: PathBuf,
     /// How clients of `ringleader kv` find the nodes.
     pub kv: Kv,
+    /// The acceptor of this node is a process of its own.
+    pub dpu: Option<Dpu>,
 }
 
 /// What carries the verbs, with what belongs to it alone.
@@ -166,6 +170,7 @@ impl Config {
     }
 
     fn common(&self, mut options: Options) -> Options {
+        options.half = if self.dpu.is_some() { Half::Proposer } else { Half::Whole };
         options.ring_len = self.ring_len;
         options.snapshot_len = self.snapshot_len;
         options.timing = self.timing.timing();
@@ -265,6 +270,7 @@ impl Source<'_> {
             Fabric::Verbs(_) => Profile::Hardware,
         };
         let kv = self.kv(&raw, node, &members)?;
+        let dpu = self.dpu(&raw, group, node, &fabric)?;
         Ok(Config {
             path: self.path.to_owned(),
             group,
@@ -284,6 +290,7 @@ impl Source<'_> {
             fabric,
             control,
             kv,
+            dpu,
         })
     }
 

@@ -190,7 +190,7 @@ pub use ringleader_core::options::Half;
 pub use ringleader_core::proposer::{Confirm, Quorum};
 pub use ringleader_core::timing::Timing;
 pub use ringleader_core::types::{Index, Position, Term};
-pub use status::{CatchUp, Follower, FollowerState, Role, Status, Taking};
+pub use status::{CatchUp, Follower, FollowerState, HostState, Role, Status, Taking};
 
 // No program has a core in which bugs can be planted.
 const _: () = assert!(

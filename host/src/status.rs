@@ -141,8 +141,22 @@ pub struct Status {
     pub shots: u64,
     /// The state of another node that this one takes, because it has fallen too far behind.
     pub taking: Option<Taking>,
+    /// The host of this node, when this is its acceptor alone; `None` before it came.
+    pub host: Option<HostState>,
     /// The followers, when this node leads.
     pub followers: Vec<Follower>,
+}
+
+/// How the host of an acceptor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HostState {
+    /// It was heard of late.
+    pub alive: bool,
+    /// It leads, and is alive.
+    pub leads: bool,
+    /// Names its start: another one has another number.
+    pub boot: u64,
 }
 
 /// A status as words. The followers are rows by node.
@@ -167,6 +181,10 @@ pub(crate) struct Words {
     pub(crate) transfer_failures: u64,
     pub(crate) events_dropped: u64,
     pub(crate) shots: u64,
+    /// 0 for none.
+    pub(crate) host_boot: u64,
+    pub(crate) host_alive: u64,
+    pub(crate) host_leads: u64,
     pub(crate) taking: TakingWords,
     pub(crate) metrics: Metrics,
     pub(crate) followers: [FollowerWords; MAX_NODES + 1],
@@ -269,6 +287,11 @@ impl Words {
             events_dropped: self.events_dropped,
             shots: self.shots,
             taking: self.taking.taking(),
+            host: (self.host_boot != 0).then_some(HostState {
+                alive: self.host_alive != 0,
+                leads: self.host_leads != 0,
+                boot: self.host_boot,
+            }),
             followers: followers
                 .map(|(node, row)| Follower {
                     node: node as u8,

@@ -4,7 +4,7 @@
 //! The acceptor is the authority, and goes on without its host. The host has a link to it like to any other acceptor, and READs what
 //! it cannot be told: its control area, where answers of all acceptors arrive, and its log.
 
-use super::{Replica, Role};
+use super::{HostStatus, Replica, Role};
 use crate::acceptor::{Application, Surroundings};
 use crate::event::Event;
 use crate::layout::{
@@ -26,6 +26,8 @@ pub(super) struct Host {
     line: HostLine,
     inbox: Inbox,
     moved_at: Option<Instant>,
+    /// What was told of it.
+    told_alive: bool,
 }
 
 /// What a host needs to be in touch with its acceptor.
@@ -58,7 +60,13 @@ pub(super) struct Touch {
 
 impl Host {
     pub(super) fn new() -> Host {
-        Host { boot: Boot(0), line: HostLine::default(), inbox: Inbox::default(), moved_at: None }
+        Host {
+            boot: Boot(0),
+            line: HostLine::default(),
+            inbox: Inbox::default(),
+            moved_at: None,
+            told_alive: false,
+        }
     }
 
     pub(super) fn boot(&self) -> Option<Boot> {
@@ -158,6 +166,20 @@ impl<M: Memory> Replica<M> {
             leads: is_alive && own && line.flags & host_flags::LEADS != 0,
             host: self.host.boot(),
         }
+    }
+
+    /// Says when its host comes, and when it is silent.
+    pub(super) fn tell_host(&mut self, is_alive: bool) {
+        if self.half == Half::Acceptor && is_alive != self.host.told_alive {
+            self.host.told_alive = is_alive;
+            self.events.push(if is_alive { Event::HostUp } else { Event::HostDown });
+        }
+    }
+
+    pub(super) fn host_status(&self) -> Option<HostStatus> {
+        let boot = self.host.boot().filter(|_| self.half == Half::Acceptor)?;
+        let Application { is_alive, leads, .. } = self.application();
+        Some(HostStatus { boot, is_alive, leads })
     }
 
     /// Who writes request lines for this node: its host, once there is a group.

@@ -108,8 +108,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Logs to the standard error output what the environment asks for, in colours only where somebody sees them.
-fn start_logging(unasked: &str) -> Result<(), String> {
+/// Logs to the standard error output what the environment asks for (`RINGLEADER_LOG`), else `unasked`, in colours only where somebody
+/// sees them. For programs, once.
+pub fn start_logging(unasked: &str) -> Result<(), String> {
     let asked = std::env::var_os(LOG).unwrap_or_default();
     let asked = asked.to_str().ok_or_else(|| format!("{LOG}: not UTF-8"))?;
     let filter = EnvFilter::try_new(if asked.is_empty() { unasked } else { asked })

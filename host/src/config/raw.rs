@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use super::Notify;
+use super::{Notify, Placement};
 use crate::len::parse_len;
 use crate::profile::Profile;
 use crate::{Confirm, Idle, Quorum, Readmit};
@@ -35,6 +35,7 @@ pub(super) struct Raw {
     pub(super) shm: Option<Spanned<RawShm>>,
     pub(super) verbs: Option<Spanned<RawVerbs>>,
     pub(super) kv: Option<Spanned<RawKv>>,
+    pub(super) dpu: Option<Spanned<RawDpu>>,
 }
 
 #[derive(Deserialize)]
@@ -60,6 +61,15 @@ pub(super) struct RawKv {
     pub(super) addresses: Option<BTreeMap<String, Spanned<String>>>,
     pub(super) password_file: Option<PathBuf>,
     pub(super) max_clients: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDpu {
+    pub(super) placement: Option<Spanned<Placement>>,
+    pub(super) fence_host: Option<Spanned<String>>,
+    pub(super) representor: Option<Spanned<String>>,
+    pub(super) control: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Clone, Copy)]

@@ -23,7 +23,7 @@ use super::members;
 use super::status::NodeStatus;
 use crate::exchange::GroupName;
 use crate::members::{Change, Members};
-use crate::{FormError, Node, Read as HowToRead, ReadOutcome, Status, TransferError};
+use crate::{FormError, Half, Node, Read as HowToRead, ReadOutcome, Status, TransferError};
 
 /// Bytes of the longest question or answer.
 const MAX_LINE: usize = 64 << 10;
@@ -276,7 +276,18 @@ pub(crate) fn answer_all<'scope>(
 /// Answers one question to whoever asks it.
 fn answer(stream: &UnixStream, node: &Node, name: &str, stop: &AtomicBool) {
     let answered = read_line::<Question>(stream, ASK).and_then(|question| {
+        let alone = node.options().half == Half::Acceptor;
         let answer = match question {
+            Question::ChangeMembers { .. }
+            | Question::Recover { .. }
+            | Question::Transfer { .. }
+            | Question::Read { .. }
+                if alone =>
+            {
+                Answer::Failed {
+                    why: "this is the acceptor of a node whose host is apart: ask that".to_owned(),
+                }
+            }
             Question::Status => Answer::Status(NodeStatus::new(name, &node.status())),
             Question::Members => members::list(node),
             Question::ChangeMembers { change, timeout_ms } => {

@@ -4,6 +4,7 @@
 //! node is told to form its group, and asked how it is, over a socket of its own (`control`). One thread, the desk, does
 //! all that for all `hosted` nodes; it sleeps whenever nothing comes, for the agent needs the processor.
 
+mod acceptor;
 mod applied;
 pub mod control;
 pub(crate) mod hosted;
@@ -30,7 +31,8 @@ use crate::config::{Config, Fabric};
 use crate::exchange::Key;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
-use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node, StateMachine};
+use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node, Options, StateMachine};
+pub use acceptor::run_acceptor;
 use control::{Asked, Control};
 use hosted::{Hosted, Taken};
 use lines::Lines;
@@ -143,21 +145,22 @@ pub(crate) fn start_agent(configs: &[Config]) -> Result<AgentThread, Error> {
 
 /// The node of a configuration, with this application.
 pub(crate) fn open(config: &Config, agent: &AgentThread, machine: impl StateMachine) -> Result<Node, Error> {
-    let wrong = |error: &dyn fmt::Display| Error::Wrong(error.to_string());
-    let options = match &config.fabric {
-        Fabric::Shm { .. } => config.shm_options().expect("it is shared memory"),
+    let options = options_of(config)?;
+    Node::open_on(agent, options, machine).map_err(|error| Error::Wrong(error.to_string()))
+}
+
+/// What a node of this configuration is opened with.
+fn options_of(config: &Config) -> Result<Options, Error> {
+    match &config.fabric {
+        Fabric::Shm { .. } => Ok(config.shm_options().expect("it is shared memory")),
         Fabric::Verbs(verbs) => {
-            let key = Key::read(&verbs.key_file).map_err(|error| wrong(&error))?;
-            let Some(options) = config.verbs_options(key) else {
-                return Err(Error::Wrong(format!(
-                    "{}: fabric = \"verbs\" is not part of this build",
-                    config.path.display()
-                )));
-            };
-            options
+            let key = Key::read(&verbs.key_file).map_err(|error| Error::Wrong(error.to_string()))?;
+            config.verbs_options(key).ok_or_else(|| {
+                let path = config.path.display();
+                Error::Wrong(format!("{path}: fabric = \"verbs\" is not part of this build"))
+            })
         }
-    };
-    Node::open_on(agent, options, machine).map_err(|error| wrong(&error))
+    }
 }
 
 /// A file that goes again unless it is kept.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CatchUp, FollowerState, Role, Status, Taking};
+use crate::{CatchUp, FollowerState, HostState, Role, Status, Taking};
 
 /// How a node is.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
@@ -35,6 +35,9 @@ pub struct NodeStatus {
     pub applied_index: u64,
     /// The state of another node that it takes, because it has fallen too far behind.
     pub taking: Option<Taking>,
+    /// How its host is, when this is its acceptor alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostState>,
     /// Its followers, when it leads.
     pub followers: Vec<FollowerStatus>,
 }
@@ -83,6 +86,7 @@ impl NodeStatus {
             commit_index: status.commit_index,
             applied_index: status.applied_index,
             taking: status.taking,
+            host: status.host,
             followers: status
                 .followers
                 .iter()
@@ -126,6 +130,12 @@ impl fmt::Display for NodeStatus {
             } else {
                 write!(f, ", takes the state of node {source}: {}", Part(fetched, len))?;
             }
+        }
+        match self.host {
+            Some(HostState { alive: false, .. }) => f.write_str(", its host is down")?,
+            Some(HostState { leads: true, .. }) => f.write_str(", its host leads")?,
+            Some(_) => f.write_str(", its host is up")?,
+            None => {}
         }
         for follower in &self.followers {
             let counts = if follower.counts { "" } else { ", does not count" };

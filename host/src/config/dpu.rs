@@ -1,0 +1,109 @@
+//! The table `[dpu]`: the acceptor of this node is a process of its own, on a DPU. Without it a node is one process.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::raw::{Raw, RawDpu};
+use super::{ConfigError, Fabric, Source};
+use crate::exchange::GroupName;
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Dpu {
+    /// Whose memory holds the log.
+    pub placement: Placement,
+    /// What is done to a host that hangs while it leads.
+    pub fence_host: FenceHost,
+    /// The socket by which the acceptor is asked how it is.
+    pub control: PathBuf,
+}
+
+/// Whose memory holds the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The DPU's.
+    #[default]
+    Dpu,
+    /// The host's, which is exported to the DPU: with DOCA alone.
+    Host,
+}
+
+/// What is done to a host that hangs while it leads.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum FenceHost {
+    /// Nothing: acceptors fence it one by one, as any leader that is deposed.
+    #[default]
+    None,
+    /// The port by which the host is connected to the embedded switch is taken down, until another node leads.
+    Representor {
+        /// The network device of that port, on the DPU.
+        device: String,
+    },
+}
+
+impl Source<'_> {
+    pub(super) fn dpu(
+        &self,
+        raw: &Raw,
+        group: GroupName,
+        node: u8,
+        fabric: &Fabric,
+    ) -> Result<Option<Dpu>, ConfigError> {
+        let Some(table) = &raw.dpu else { return Ok(None) };
+        let RawDpu { placement, fence_host, representor, control } = table.get_ref();
+        let placement = placement.as_ref().map(|placement| *placement.get_ref()).unwrap_or_default();
+        if let (Placement::Host, Fabric::Shm { .. }) = (placement, fabric) {
+            let at = table;
+            return Err(
+                self.at(at, "placement = \"host\" has no meaning with fabric = \"shm\": there is one memory")
+            );
+        }
+        let fence_host = match (fence_host.as_ref().map(|how| how.get_ref().as_str()), representor) {
+            (None | Some("none"), None) => FenceHost::None,
+            (None | Some("none"), Some(device)) => {
+                return Err(self.at(device, "a representor is for fence_host = \"representor\""));
+            }
+            (Some("representor"), Some(device)) if is_device(device.get_ref()) => {
+                FenceHost::Representor { device: device.get_ref().clone() }
+            }
+            (Some("representor"), Some(device)) => {
+                return Err(self.at(device, format!("{:?} is no name of a network device", device.get_ref())));
+            }
+            (Some("representor"), None) => {
+                let what = "fence_host = \"representor\" needs the network device of the host's port on the DPU, as in representor = \"pf0hpf\"";
+                return Err(self.at(table, what));
+            }
+            (Some(other), _) => {
+                let what = format!("fence_host {other:?}: it is \"none\" or \"representor\"");
+                return Err(match fence_host {
+                    Some(at) => self.at(at, what),
+                    None => self.at(table, what),
+                });
+            }
+        };
+        if let Some(snapshot) = raw.snapshot.as_ref().filter(|snapshot| snapshot.get_ref().0 != 0) {
+            let what =
+                "with [dpu] there are no snapshots yet: snapshot = 0, here and for all nodes of the group";
+            return Err(self.at(snapshot, what));
+        }
+        let control = match (control, fabric) {
+            (Some(path), _) => self.path(path),
+            (None, Fabric::Shm { directory }) => directory.join(format!("node-{node}.dpu.control")),
+            (None, Fabric::Verbs(_)) => PathBuf::from(format!("/run/ringleader/{group}-{node}.dpu.control")),
+        };
+        Ok(Some(Dpu { placement, fence_host, control }))
+    }
+}
+
+/// Whether that may be the name of a network device (the kernel's `dev_valid_name`): it is handed to a command.
+fn is_device(name: &str) -> bool {
+    let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    !name.is_empty()
+        && name.len() < 16
+        && ![".", ".."].contains(&name)
+        && !name.contains(odd)
+        && !name.starts_with('-')
+}

@@ -1,0 +1,96 @@
+//! `ringleader-dpu run`: the acceptor of a node as a process of its own, until a signal ends it. Its application is elsewhere: here
+//! are only the socket by which it is asked how it is, and what is said of its changes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::control::{self, Asked, Control};
+use super::status::NodeStatus;
+use super::{Error, options_of, say, start_agent};
+use crate::config::{Config, Dpu};
+use crate::signals::Signals;
+use crate::{Acceptor, HostState, Status};
+
+/// How often it is looked at.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Runs the acceptor of this configuration until a signal comes. `look` is shown how it is again and again, some hundred times a
+/// second, on this thread.
+pub fn run_acceptor(config: &Config, mut look: impl FnMut(&Status)) -> Result<(), Error> {
+    let Some(Dpu { control, .. }) = &config.dpu else {
+        let what = "no table [dpu]: the acceptor of this node is not apart, and ringleader run runs it";
+        return Err(Error::Wrong(format!("{}: {what}", config.path.display())));
+    };
+    let signals = Signals::install().map_err(|error| Error::Failed(error.to_string()))?;
+    let control = Control::bind(control).map_err(Error::Wrong)?;
+    let agent = start_agent(std::slice::from_ref(config))?;
+    let acceptor =
+        Acceptor::open_on(&agent, options_of(config)?).map_err(|error| Error::Wrong(error.to_string()))?;
+    let ended = attend(config, &acceptor, &control, &signals, &mut look);
+    let closed = acceptor.close().map_err(|error| Error::Failed(error.to_string()));
+    closed.and(ended)
+}
+
+fn attend(
+    config: &Config,
+    acceptor: &Acceptor,
+    control: &Control,
+    signals: &Signals,
+    look: &mut impl FnMut(&Status),
+) -> Result<(), Error> {
+    let (stop, asked) = (AtomicBool::new(false), Asked::default());
+    let mut shown = None;
+    thread::scope(|scope| {
+        let ended = loop {
+            if signals.is_raised() {
+                break Ok(());
+            }
+            let status = acceptor.status();
+            if status.closed {
+                break Err(Error::Failed("the agent has ended".to_owned()));
+            }
+            look(&status);
+            let line = describe(config, &status);
+            if shown.as_ref() != Some(&line) {
+                say(format_args!("{line}"));
+                shown = Some(line);
+            }
+            // Events are for applications.
+            while acceptor.next_event().is_some() {}
+            let mut fds = [
+                PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(control.fd(), PollFlags::IN),
+            ];
+            let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(NAP.subsec_nanos()) };
+            // A signal ends it early, and is looked for next.
+            let _ = poll(&mut fds, Some(&nap));
+            control::answer_all(control, scope, acceptor.node(), config.group, &asked, &stop);
+        };
+        stop.store(true, Ordering::Relaxed);
+        ended
+    })
+}
+
+/// What an acceptor is, in a few words.
+fn describe(config: &Config, status: &Status) -> String {
+    let (node, name) = (status.node, config.group);
+    let host = match status.host {
+        None => "its host has not come yet",
+        Some(HostState { alive: false, .. }) => "its host is down",
+        Some(HostState { leads: true, .. }) => "its host leads",
+        Some(_) => "its host is up",
+    };
+    if !status.formed {
+        return format!("acceptor of node {node} of {name}: waits for its group; {host}");
+    }
+    let NodeStatus { group, .. } = NodeStatus::new("", status);
+    let led = match status.leader {
+        _ if status.removed => "was removed".to_owned(),
+        Some(leader) => format!("follows node {leader} in term {}", status.term),
+        None => "nobody leads".to_owned(),
+    };
+    format!("acceptor of node {node} of {name}: {led}, group {group}; {host}")
+}
