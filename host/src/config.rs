@@ -157,8 +157,7 @@ impl Config {
             port: verbs.port,
             gid_index: verbs.gid_index,
         };
-        let mut addresses = verbs.addresses.clone();
-        addresses[usize::from(self.node)] = None;
+        let addresses = verbs.addresses.clone();
         let verbs = crate::VerbsOptions { choice, listen: verbs.listen, addresses, key, group: self.group };
         Some(self.common(Options::verbs(verbs, self.timing.timing(), self.node, self.members.clone())))
     }

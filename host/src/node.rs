@@ -369,15 +369,20 @@ fn open_verbs<S: StateMachine>(
     place: Place,
 ) -> Result<Ended, OpenError> {
     let core = &mut outfit.core;
+    let mut addresses = verbs.addresses.clone();
+    if core.half != Half::Proposer {
+        addresses[core.node.slot()] = None;
+    }
     let exchange = Exchange::start(exchange::Options {
-        listen: verbs.listen,
-        peers: verbs.addresses.clone(),
+        listen: (core.half != Half::Proposer).then_some(verbs.listen),
+        peers: addresses,
         key: verbs.key.clone(),
         identity: Identity {
             layout: LAYOUT_VERSION,
             group: 0,
             group_name: verbs.group,
             node: core.node,
+            half: core.half,
             boot: core.boot,
             incarnation: core.incarnation,
             ring_len: core.ring_len,
@@ -385,20 +390,21 @@ fn open_verbs<S: StateMachine>(
         },
         timeouts: Timeouts::new(&options.timing),
     })?;
-    let peers: Vec<NodeId> =
-        options.members.iter().filter(|id| **id != core.node.0).map(|id| NodeId(*id)).collect();
+    let is_peer = |id: &u8| *id != core.node.0 || core.half == Half::Proposer;
+    let peers: Vec<NodeId> = options.members.iter().filter(|id| is_peer(id)).map(|id| NodeId(*id)).collect();
     let device = agent.device(&verbs.choice, peers.len())?;
     let (fabric, areas) = VerbsFabric::create_on(
         &device,
         &verbs::Options {
             choice: verbs.choice.clone(),
             node: core.node,
+            half: core.half,
             peers,
             ring_len: core.ring_len,
             snapshot_len: core.snapshot_len,
             suspect_after_ns: options.timing.suspect_after_ns,
             fence_by: None,
-            wakes: options.notify == Notify::Imm,
+            wakes: options.notify == Notify::Imm && core.half != Half::Proposer,
         },
         exchange,
     )?;

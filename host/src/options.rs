@@ -35,7 +35,8 @@ pub struct VerbsOptions {
     pub choice: crate::fabric::verbs::Choice,
     /// Where this node is called by the others, over TCP.
     pub listen: std::net::SocketAddr,
-    /// Where the others are called, `address:port` or `name:port`, by id.
+    /// Where the nodes are called, `address:port` or `name:port`, by id: their acceptors, where these are apart. The own one matters to
+    /// a host whose acceptor is apart.
     pub addresses: [Option<String>; MAX_NODES + 1],
     /// The group's key: who has it may join, and may read and write what members may.
     pub key: crate::exchange::Key,

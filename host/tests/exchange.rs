@@ -13,6 +13,7 @@ use ringleader::Timing;
 use ringleader::exchange::{
     CARD_LEN, Card, Event, Exchange, ExchangeError, GroupName, Identity, Key, MeetError, Options, Timeouts,
 };
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use snow::{Builder, TransportState};
 
@@ -31,6 +32,7 @@ fn identity(node: u8) -> Identity {
         group: 0,
         group_name: GroupName::new("orders").expect("a name"),
         node: NodeId(node),
+        half: Half::Whole,
         boot: Boot(100 + u64::from(node)),
         incarnation: Incarnation(200 + u64::from(node)),
         ring_len: 1 << 20,
@@ -44,7 +46,7 @@ fn options(identity: Identity, listen: SocketAddr, peers: &[(u8, SocketAddr)]) -
         addresses[usize::from(*peer)] = Some(address.to_string());
     }
     Options {
-        listen,
+        listen: Some(listen),
         peers: addresses,
         key: Key::from_bytes([7; 32]),
         identity,

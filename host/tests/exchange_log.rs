@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringleader::Timing;
 use ringleader::exchange::{CARD_LEN, Event, Exchange, GroupName, Identity, Key, Options, Timeouts};
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -43,7 +44,7 @@ fn start(node: u8, key: [u8; 32], ring_len: u64, peer: (u8, SocketAddr)) -> Exch
     let mut peers: [Option<String>; 16] = Default::default();
     peers[usize::from(peer.0)] = Some(peer.1.to_string());
     Exchange::start(Options {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         peers,
         key: Key::from_bytes(key),
         identity: Identity {
@@ -51,6 +52,7 @@ fn start(node: u8, key: [u8; 32], ring_len: u64, peer: (u8, SocketAddr)) -> Exch
             group: 0,
             group_name: GroupName::new("orders").expect("a name"),
             node: NodeId(node),
+            half: Half::Whole,
             boot: Boot(100 + u64::from(node)),
             incarnation: Incarnation(200 + u64::from(node)),
             ring_len,

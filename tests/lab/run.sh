@@ -29,12 +29,14 @@ done
 cd "$root"
 lab=$(mktemp -d "${TMPDIR:-/tmp}/ringleader-lab.XXXXXX")
 trap 'rm -rf "$lab"' EXIT
-"$cargo" test --no-run --package ringleader --package ringleader-chaos --lib --test verbs_lab --test chaos 2> "$lab/built" ||
+"$cargo" test --no-run --package ringleader --package ringleader-dpu --package ringleader-chaos \
+    --lib --test verbs_lab --test run --test chaos 2> "$lab/built" ||
     { cat "$lab/built" >&2; exit 1; }
 built() { sed -n "s|.*Executable $1 (\(.*\))|\1|p" "$lab/built" | grep "deps/ringleader-\|deps/verbs_lab-"; }
 strip -o "$lab/unit_tests" "$(built 'unittests src/lib.rs')"
 strip -o "$lab/verbs_lab" "$(built 'tests/verbs_lab.rs')"
 strip -o "$lab/ringleader" "$target/debug/ringleader"
+strip -o "$lab/ringleader-dpu" "$target/debug/ringleader-dpu"
 strip -o "$lab/chaos" "$target/debug/chaos"
 cp -r "$here/inside" "$lab/inside"
 mv "$lab/inside/main.sh" "$lab/main"
@@ -50,7 +52,7 @@ lab() {
     case $1 in
         # Ten minutes on two processors; more, when others need them, is no failure.
         short)
-            LAB_SECONDS=1800 boot unit links wire demo groups service chaos without bench
+            LAB_SECONDS=1800 boot unit links wire demo groups service apart chaos without bench
             lab icount
             ;;
         long)

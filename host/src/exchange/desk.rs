@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use heapless::Vec as FixedVec;
-use ringleader_core::types::MAX_NODES;
+use ringleader_core::options::Half;
 use rtrb::{Consumer, Producer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{debug, warn};
@@ -22,6 +22,7 @@ use super::identity::Identity;
 use super::key::Key;
 use super::peer::{Desk as PeerDesk, Peer};
 use super::resolve::Resolver;
+use super::seat::{SEATS, host_of};
 use super::wake::Wake;
 use super::wire::Message;
 use super::{Command, Event, Timeouts};
@@ -29,7 +30,7 @@ use super::{Command, Event, Timeouts};
 /// Callers that have not said yet who they are.
 const MAX_STRANGERS: usize = 32;
 /// The listener and the wake, one connection a peer, and the strangers.
-const MAX_FDS: usize = 2 + MAX_NODES + 1 + MAX_STRANGERS;
+const MAX_FDS: usize = 2 + SEATS + MAX_STRANGERS;
 /// Callers taken in before anything else is looked at.
 const ACCEPT: usize = 8;
 /// How long nobody is taken in when there are no descriptors left.
@@ -42,13 +43,15 @@ pub(super) struct Desk {
     pub(super) identity: Identity,
     pub(super) key: Key,
     pub(super) timeouts: Timeouts,
-    pub(super) listener: TcpListener,
+    /// None of a host, which nobody calls.
+    pub(super) listener: Option<TcpListener>,
     pub(super) wake: Arc<Wake>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) commands: Consumer<Command>,
     pub(super) events: Producer<Event>,
     pub(super) backlog: VecDeque<Event>,
-    pub(super) peers: [Option<Peer>; MAX_NODES + 1],
+    /// By seat.
+    pub(super) peers: [Option<Peer>; SEATS],
     pub(super) strangers: Vec<Connection>,
     pub(super) resolver: Option<Resolver>,
     pub(super) sessions: u64,
@@ -62,7 +65,7 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct Ready {
     listener: bool,
-    peers: [bool; MAX_NODES + 1],
+    peers: [bool; SEATS],
     strangers: [bool; MAX_STRANGERS],
 }
 
@@ -155,7 +158,9 @@ impl Desk {
         let mut add = |fd| assert!(fds.push(fd).is_ok(), "there is room for all descriptors");
         add(PollFd::from_borrowed_fd(self.wake.fd(), PollFlags::IN));
         let listens = if accepts { PollFlags::IN } else { PollFlags::empty() };
-        add(PollFd::new(&self.listener, listens));
+        if let Some(listener) = &self.listener {
+            add(PollFd::new(listener, listens));
+        }
         let all = self.peers.iter().map(|peer| peer.as_ref().and_then(Peer::connection));
         for connection in all.clone().flatten().chain(&self.strangers) {
             add(PollFd::from_borrowed_fd(connection.fd(), connection.interest()));
@@ -170,7 +175,7 @@ impl Desk {
         if is_ready.next() == Some(true) {
             self.wake.clear();
         }
-        ready.listener = accepts && is_ready.next() == Some(true);
+        ready.listener = self.listener.is_some() && is_ready.next() == Some(true) && accepts;
         for (at, _) in all.enumerate().filter(|(_, connection)| connection.is_some()) {
             ready.peers[at] = is_ready.next() == Some(true);
         }
@@ -182,7 +187,8 @@ impl Desk {
 
     fn accept(&mut self, now: Instant) {
         for _ in 0..ACCEPT {
-            let taken = match self.listener.accept() {
+            let Some(listener) = &self.listener else { return };
+            let taken = match listener.accept() {
                 Ok((socket, remote)) => Connection::answer(socket, remote, &self.key, now),
                 Err(error) => Err(error),
             };
@@ -232,7 +238,8 @@ impl Desk {
         connection.say(&Message::Hello(self.identity), now);
         let remote = connection.remote();
         let checked = self.identity.check(&identity, None);
-        let slot = identity.node.slot();
+        let is_host = identity.half == Half::Proposer;
+        let slot = if is_host { host_of(identity.node) } else { identity.node }.slot();
         let is_caller = |peer: &&Peer| peer.is_caller();
         let Some(peer) = self.peers[slot].as_ref().filter(is_caller) else {
             let not_a_member = MeetError::NotAMember { node: identity.node };

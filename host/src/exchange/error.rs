@@ -4,6 +4,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::{fmt, io};
 
+use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
 
 use super::identity::GroupName;
@@ -54,6 +55,15 @@ pub enum MeetError {
     Same {
         /// Who it says it is.
         node: NodeId,
+    },
+    /// The two are no parts that belong together: two hosts, two acceptors of one node, or a part of a node that is whole there.
+    Halves {
+        /// Which node it says it is.
+        node: NodeId,
+        /// What this is.
+        ours: Half,
+        /// What that is.
+        theirs: Half,
     },
     /// The group has another name there.
     GroupName {
@@ -135,6 +145,19 @@ impl fmt::Display for MeetError {
             }
             MeetError::Same { node } => {
                 write!(f, "it says that it is node {node}, and is, or copies, this very node")
+            }
+            MeetError::Halves { node, ours, theirs } => {
+                let name = |half: &Half| match half {
+                    Half::Whole => "a whole node",
+                    Half::Acceptor => "an acceptor",
+                    Half::Proposer => "a host",
+                };
+                write!(
+                    f,
+                    "it says that it is node {node}, as {}, and this is {}: one of the two has or lacks a table [dpu]",
+                    name(theirs),
+                    name(ours)
+                )
             }
             MeetError::GroupName { ours, theirs } => {
                 write!(f, "its group is \"{theirs}\", and this node's is \"{ours}\"")

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 
 use super::error::MeetError;
@@ -25,6 +26,8 @@ pub struct Identity {
     pub group_name: GroupName,
     /// The node.
     pub node: NodeId,
+    /// What of it this is.
+    pub half: Half,
     /// This start of its process; not 0.
     pub boot: Boot,
     /// This life of its promise and log; not 0.
@@ -81,9 +84,20 @@ impl Identity {
             self.group_name != theirs.group_name,
             MeetError::GroupName { ours: self.group_name, theirs: theirs.group_name },
         )?;
+        let apart = [self.half, theirs.half];
+        let is_same = theirs.node == self.node && apart.contains(&Half::Whole);
         differ(
-            theirs.node == self.node || theirs.boot == self.boot || theirs.incarnation == self.incarnation,
+            is_same && apart != [Half::Whole; 2],
+            MeetError::Halves { node: theirs.node, ours: self.half, theirs: theirs.half },
+        )?;
+        differ(
+            is_same || theirs.boot == self.boot || theirs.incarnation == self.incarnation,
             MeetError::Same { node: theirs.node },
+        )?;
+        // A host has acceptors for peers, and a node one acceptor.
+        differ(
+            apart == [Half::Proposer; 2] || theirs.node == self.node && self.half == theirs.half,
+            MeetError::Halves { node: theirs.node, ours: self.half, theirs: theirs.half },
         )?;
         if let Some(expected) = expected {
             differ(theirs.node != expected, MeetError::Node { expected, found: theirs.node })?;
@@ -121,6 +135,7 @@ pub(super) mod tests {
             group: 0,
             group_name: GroupName::new("orders").expect("a name"),
             node: NodeId(node),
+            half: Half::Whole,
             boot: Boot(100 + u64::from(node)),
             incarnation: Incarnation(200 + u64::from(node)),
             ring_len: 1 << 20,
@@ -170,6 +185,30 @@ pub(super) mod tests {
         let ours = Identity { group: 5, ..ours };
         let text = ours.check(&Identity { group: 6, ..good }, None).expect_err("differs").to_string();
         assert!(text.contains("05") && text.contains("06"), "{text}");
+    }
+
+    #[test]
+    fn halves_that_do_not_fit_are_named() {
+        let of = |node, half, boot| Identity {
+            half,
+            boot: Boot(boot),
+            incarnation: Incarnation(boot),
+            ..identity(node)
+        };
+        let fits = |ours: Identity, theirs: Identity| {
+            let both = [ours.check(&theirs, None), theirs.check(&ours, None)].map(|checked| checked.is_ok());
+            assert_eq!(both[0], both[1]);
+            both[0]
+        };
+        let host = of(1, Half::Proposer, 5);
+        assert!(fits(host, of(1, Half::Acceptor, 6)), "its own acceptor");
+        assert!(fits(host, of(2, Half::Acceptor, 6)) && fits(host, of(2, Half::Whole, 6)));
+        assert!(fits(of(1, Half::Acceptor, 5), of(2, Half::Acceptor, 6)));
+        assert!(!fits(host, of(2, Half::Proposer, 6)), "two hosts");
+        assert!(!fits(host, of(1, Half::Whole, 6)), "it has none that is apart");
+        assert!(!fits(of(1, Half::Acceptor, 5), of(1, Half::Acceptor, 6)), "two acceptors of one node");
+        let text = host.check(&of(1, Half::Whole, 6), None).expect_err("not apart").to_string();
+        assert!(text.contains("node 1") && text.contains("[dpu]"), "{text}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod identity;
 mod key;
 mod peer;
 mod resolve;
+mod seat;
 mod wake;
 mod wire;
 
@@ -25,6 +26,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{array, fmt};
 
+use ringleader_core::options::Half;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{MAX_NODES, NodeId};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -32,11 +34,13 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use desk::Desk;
 use peer::{Address, Peer};
 use resolve::Resolver;
+use seat::SEATS;
 use wake::Wake;
 
 pub use error::{ExchangeError, MeetError};
 pub use identity::{GroupName, Identity};
 pub use key::{KEY_LEN, Key, KeyError, KeyFault};
+pub use seat::{host_of, is_host, node_of};
 
 /// Bytes of a card.
 pub const CARD_LEN: usize = 192;
@@ -47,9 +51,10 @@ pub type Card = [u8; CARD_LEN];
 /// What an exchange is started with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where this node is called.
-    pub listen: SocketAddr,
-    /// Where the other nodes are called, `address:port` or `name:port`, by id. Names are looked up for each call.
+    /// Where this node is called; `None` for a host whose acceptor is apart, which nobody calls.
+    pub listen: Option<SocketAddr>,
+    /// Where the other nodes are called, or their acceptors, `address:port` or `name:port`, by id. Names are looked up for each call. A
+    /// host whose acceptor is apart calls that one, too.
     pub peers: [Option<String>; MAX_NODES + 1],
     /// The group's.
     pub key: Key,
@@ -121,6 +126,11 @@ pub enum Event {
         /// What came in between.
         why: MeetError,
     },
+    /// The host of a node has called, and waits for [`Exchange::meet`]. Soon it goes again.
+    Knocks {
+        /// Its seat ([`host_of`]).
+        peer: NodeId,
+    },
     /// The session is over, or the peer wants another one: the control queue pair is to be taken down. (Not told of one
     /// that [`Exchange::meet`] or [`Exchange::leave`] of this side put an end to.)
     Lost {
@@ -149,7 +159,7 @@ pub struct Exchange {
     commands: Producer<Command>,
     events: Consumer<Event>,
     /// The last command for each peer, and in the first place the group's, that found no room yet.
-    held: [Option<Command>; MAX_NODES + 1],
+    held: [Option<Command>; SEATS],
     wake: Arc<Wake>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -165,6 +175,7 @@ impl fmt::Debug for Event {
             Event::Failed { peer, attempt, why } => {
                 write!(f, "Failed(node {peer}, attempt {attempt}, {why:?})")
             }
+            Event::Knocks { peer } => write!(f, "Knocks(node {peer})"),
             Event::Lost { peer, session } => write!(f, "Lost(node {peer}, session {session})"),
         }
     }
@@ -184,24 +195,37 @@ impl Exchange {
     /// Listens, and starts the thread.
     pub fn start(options: Options) -> Result<Exchange, ExchangeError> {
         let now = Instant::now();
-        let me = options.identity.node;
-        let peers = check(&options)?;
-        let needs_names = peers.iter().flatten().any(|address| matches!(address, Address::Name(_)));
-        let listen = |error| ExchangeError::Listen { at: options.listen, error };
-        let listener = TcpListener::bind(options.listen).map_err(listen)?;
-        listener.set_nonblocking(true).map_err(listen)?;
-        let local_addr = listener.local_addr().map_err(listen)?;
+        let Identity { node: me, half, .. } = options.identity;
+        let addresses = check(&options)?;
+        let needs_names = addresses.iter().flatten().any(|address| matches!(address, Address::Name(_)));
+        let (listener, local_addr) = match options.listen {
+            None => (None, SocketAddr::from(([0, 0, 0, 0], 0))),
+            Some(at) => {
+                let listen = |error| ExchangeError::Listen { at, error };
+                let listener = TcpListener::bind(at).map_err(listen)?;
+                listener.set_nonblocking(true).map_err(listen)?;
+                let local_addr = listener.local_addr().map_err(listen)?;
+                (Some(listener), local_addr)
+            }
+        };
         let wake = Arc::new(Wake::new().map_err(ExchangeError::System)?);
         let stop = Arc::new(AtomicBool::new(false));
         let (commands, their_commands) = RingBuffer::new(QUEUE);
         let (their_events, events) = RingBuffer::new(QUEUE);
         let resolver = needs_names.then(|| Resolver::start(Arc::clone(&wake))).transpose();
-        let mut nodes = 0_u8..;
+        let mut peers: [Option<Peer>; SEATS] = array::from_fn(|_| None);
+        for (at, address) in addresses.into_iter().enumerate() {
+            let (node, known) = (NodeId(at as u8), address.is_some());
+            let calls = half == Half::Proposer || me < node;
+            peers[at] = address.map(|address| Peer::new(node, Some(address), calls, now));
+            // Whose acceptor may be called may turn out to have a host apart. It calls.
+            if half != Half::Proposer && known || half == Half::Acceptor && node == me {
+                let host = host_of(node);
+                peers[host.slot()] = Some(Peer::new(host, None, false, now));
+            }
+        }
         let desk = Desk {
-            peers: peers.map(|address| {
-                let node = NodeId(nodes.next().unwrap_or_default());
-                address.map(|address| Peer::new(me, node, address, now))
-            }),
+            peers,
             identity: options.identity,
             key: options.key,
             timeouts: options.timeouts,
@@ -222,7 +246,7 @@ impl Exchange {
             .name(format!("exchange-{me}"))
             .spawn(move || desk.run())
             .map_err(ExchangeError::System)?;
-        let held = [None; MAX_NODES + 1];
+        let held = [None; SEATS];
         Ok(Exchange { local_addr, commands, events, held, wake, stop, thread: Some(thread) })
     }
 
@@ -252,7 +276,7 @@ impl Exchange {
         self.events.pop().ok()
     }
 
-    /// Where this node is called: with the port that the system chose, when it was asked to.
+    /// Where this node is called: with the port that the system chose, when it was asked to. Nowhere, when it does not listen.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
@@ -297,8 +321,12 @@ fn check(options: &Options) -> Result<[Option<Address>; MAX_NODES + 1], Exchange
     if !me.is_valid() {
         return wrong(format!("node {me}: ids are 1 to {MAX_NODES}"));
     }
-    if options.peers[0].is_some() || options.peers[me.slot()].is_some() {
-        return wrong(format!("node {me} cannot be its own peer, and nobody has id 0"));
+    let is_host = options.identity.half == Half::Proposer;
+    if options.peers[0].is_some() || options.peers[me.slot()].is_some() != is_host {
+        return wrong(match is_host {
+            true => format!("the host of node {me} needs the address of its acceptor, and nobody has id 0"),
+            false => format!("node {me} cannot be its own peer, and nobody has id 0"),
+        });
     }
     let Timeouts { meet, handshake, idle, alive, retry_min, retry_max } = options.timeouts;
     if [meet, handshake, idle, alive, retry_min].contains(&Duration::ZERO)

@@ -15,6 +15,7 @@ use super::connection::{Connection, Step};
 use super::error::MeetError;
 use super::identity::Identity;
 use super::key::Key;
+use super::seat::{self, Named};
 use super::wire::Message;
 use super::{Card, Event, Timeouts};
 
@@ -24,7 +25,8 @@ const NO_ANSWER: MeetError = MeetError::Unreachable(ErrorKind::TimedOut);
 /// See the module.
 pub(super) struct Peer {
     node: NodeId,
-    address: Address,
+    /// Not of a host, which calls.
+    address: Option<Address>,
     /// Whether this node is the one that calls.
     calls: bool,
     wish: Option<Wish>,
@@ -89,11 +91,12 @@ pub(super) struct Desk<'a> {
 }
 
 impl Peer {
-    pub(super) fn new(me: NodeId, node: NodeId, address: Address, now: Instant) -> Peer {
+    /// At that seat. `calls`: this node does.
+    pub(super) fn new(seat: NodeId, address: Option<Address>, calls: bool, now: Instant) -> Peer {
         Peer {
-            node,
+            node: seat,
             address,
-            calls: me < node,
+            calls,
             wish: None,
             link: None,
             retry_at: now,
@@ -142,6 +145,15 @@ impl Peer {
         self.pursue(desk);
         // More may have come together with its name.
         self.hear(desk);
+        if self.is_unwanted() {
+            (desk.events)(Event::Knocks { peer: self.node });
+        }
+    }
+
+    /// A host that has called waits for somebody here to want it, too.
+    fn is_unwanted(&self) -> bool {
+        let waits = self.link.as_ref().is_some_and(|link| matches!(link.phase, Phase::Waiting { .. }));
+        seat::is_host(self.node) && waits && self.wish.is_none()
     }
 
     /// Whether this can be the peer that was heard before.
@@ -195,10 +207,13 @@ impl Peer {
 
     /// Does what is due by now.
     pub(super) fn handle_time(&mut self, desk: &mut Desk<'_>) {
+        let is_unwanted = self.is_unwanted();
         if let Some(link) = &mut self.link {
             let connection = &mut link.connection;
             let overdue = match link.phase {
                 Phase::Opening => connection.since() + desk.timeouts.handshake,
+                // It is to knock again.
+                _ if is_unwanted => connection.since() + desk.timeouts.meet,
                 _ => connection.heard() + desk.timeouts.idle,
             };
             if overdue <= desk.now {
@@ -213,7 +228,7 @@ impl Peer {
             self.link.take_if(|link| matches!(link.phase, Phase::Offered { .. }));
             let is_calling = self.connection().is_some_and(|connection| !connection.is_connected());
             let why = wish.cause.unwrap_or(if is_calling { NO_ANSWER } else { MeetError::Timeout });
-            debug!(peer = %self.node, attempt = wish.attempt, %why, "not met");
+            debug!(peer = %Named(self.node), attempt = wish.attempt, %why, "not met");
             (desk.events)(Event::Failed { peer: self.node, attempt: wish.attempt, why });
         }
         self.pursue(desk);
@@ -223,6 +238,7 @@ impl Peer {
     pub(super) fn due(&self, timeouts: &Timeouts) -> Option<Instant> {
         let link = self.link.as_ref().map(|link| match link.phase {
             Phase::Opening => link.connection.since() + timeouts.handshake,
+            _ if self.is_unwanted() => link.connection.since() + timeouts.meet,
             _ => (link.connection.heard() + timeouts.idle).min(link.connection.said() + timeouts.alive),
         });
         let wish = self.wish.as_ref().map(|wish| wish.deadline);
@@ -235,11 +251,12 @@ impl Peer {
         let Some(wish) = &self.wish else { return };
         match &mut self.link {
             None if self.calls && !self.resolving && self.retry_at <= desk.now => match &self.address {
-                Address::Fixed(address) => self.call(desk, *address),
-                Address::Name(name) => {
+                Some(Address::Fixed(address)) => self.call(desk, *address),
+                Some(Address::Name(name)) => {
                     self.resolving = true;
                     (desk.resolve)(self.node, name);
                 }
+                None => {}
             },
             Some(Link { connection, phase }) => {
                 let Phase::Waiting { identity, offered } = *phase else { return };
@@ -317,7 +334,7 @@ impl Peer {
         let session = *desk.sessions;
         link.phase = Phase::Met { session };
         self.logged = None;
-        info!(peer = %self.node, remote = %link.connection.remote(), session, "met");
+        info!(peer = %Named(self.node), remote = %link.connection.remote(), session, "met");
         (desk.events)(Event::Met { peer: self.node, attempt: wish.attempt, session, identity, card });
     }
 
@@ -327,7 +344,7 @@ impl Peer {
         let is_met = self.end_session(desk);
         self.link = None;
         if is_met {
-            debug!(peer = %self.node, %why, "session ended");
+            debug!(peer = %Named(self.node), %why, "session ended");
             self.retry_at = desk.now;
         } else {
             self.fail(desk, remote, why);
@@ -366,9 +383,9 @@ impl Peer {
         self.logged = Some(why);
         let remote = remote.map(tracing::field::display);
         if why.is_lasting() {
-            warn!(peer = %self.node, remote, "{why}");
+            warn!(peer = %Named(self.node), remote, "{why}");
         } else {
-            info!(peer = %self.node, remote, "{why}");
+            info!(peer = %Named(self.node), remote, "{why}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! A connection begins with the preamble of each side and the two messages of the Noise handshake, each in a frame; a
 //! frame of one byte in place of the second is the answer to a wrong key. Every later frame holds one encrypted message.
 
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 
 use super::identity::{GroupName, Identity};
@@ -51,7 +52,7 @@ impl Message {
                     at += bytes.len();
                 };
                 let name = identity.group_name.as_str().as_bytes();
-                put(&[KIND_HELLO, identity.node.0, name.len() as u8, 0]);
+                put(&[KIND_HELLO, identity.node.0, name.len() as u8, byte_of(identity.half)]);
                 put(&identity.layout.to_le_bytes());
                 put(&identity.group.to_le_bytes());
                 put(&identity.boot.0.to_le_bytes());
@@ -85,6 +86,14 @@ impl Message {
     }
 }
 
+fn byte_of(half: Half) -> u8 {
+    match half {
+        Half::Whole => 0,
+        Half::Acceptor => 1,
+        Half::Proposer => 2,
+    }
+}
+
 fn decode_hello(mut rest: &[u8]) -> Option<Identity> {
     if rest.len() != HELLO_LEN - 1 {
         return None;
@@ -94,7 +103,7 @@ fn decode_hello(mut rest: &[u8]) -> Option<Identity> {
         *rest = tail;
         Some(*head)
     }
-    let [node, name_len, _reserved] = take::<3>(&mut rest)?;
+    let [node, name_len, half] = take::<3>(&mut rest)?;
     let layout = u32::from_le_bytes(take(&mut rest)?);
     let group = u128::from_le_bytes(take(&mut rest)?);
     let boot = u64::from_le_bytes(take(&mut rest)?);
@@ -109,6 +118,9 @@ fn decode_hello(mut rest: &[u8]) -> Option<Identity> {
         group,
         group_name: GroupName::new(name)?,
         node,
+        half: [Half::Whole, Half::Acceptor, Half::Proposer]
+            .into_iter()
+            .find(|known| byte_of(*known) == half)?,
         boot: Boot(boot),
         incarnation: Incarnation(incarnation),
         ring_len,
@@ -199,7 +211,7 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let hello = Identity { group: u128::MAX - 5, layout: 77, ..identity(15) };
+        let hello = Identity { group: u128::MAX - 5, layout: 77, half: Half::Proposer, ..identity(15) };
         for message in [Message::Hello(hello), Message::Card([9; CARD_LEN]), Message::Alive] {
             let bytes = bytes_of(&message);
             assert_eq!(Message::decode(&bytes), Some(message));
@@ -231,6 +243,9 @@ mod tests {
             assert_eq!(Message::decode(&bytes), None);
         }
         bytes[1] = 1;
+        bytes[3] = 3;
+        assert_eq!(Message::decode(&bytes), None, "no such half");
+        bytes[3] = 2;
         for len in [0, 33, 255] {
             bytes[2] = len;
             assert_eq!(Message::decode(&bytes), None);
@@ -316,6 +331,7 @@ mod tests {
                 bytes.extend_from_slice(&body[..len]);
                 if let Some(head) = bytes.get_mut(1..3) {
                     head.copy_from_slice(&[node, name_len]);
+                    bytes[3] %= 4;
                 }
                 if let Some(message) = Message::decode(&bytes) {
                     // Padding and reserved bytes aside.

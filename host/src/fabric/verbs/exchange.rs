@@ -16,10 +16,11 @@ impl Rendezvous for Exchange {
     fn poll(&mut self) -> Option<Meeting> {
         Some(match Exchange::poll(self)? {
             Event::Met { peer, attempt, session, identity, card } => {
-                Meeting::Met { peer, attempt, session, boot: identity.boot, card }
+                Meeting::Met { peer, attempt, session, boot: identity.boot, half: identity.half, card }
             }
             // The exchange has said why.
             Event::Failed { peer, attempt, .. } => Meeting::Failed { peer, attempt },
+            Event::Knocks { peer } => Meeting::Knocks { peer },
             Event::Lost { peer, session } => Meeting::Lost { peer, session },
         })
     }

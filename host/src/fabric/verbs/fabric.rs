@@ -11,6 +11,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
 use rtrb::{Consumer, RingBuffer};
@@ -48,7 +49,9 @@ pub struct Options {
     pub choice: Choice,
     /// This node.
     pub node: NodeId,
-    /// The nodes to connect to.
+    /// What of it this is.
+    pub half: Half,
+    /// The nodes to connect to; the own one is among them where its acceptor is apart.
     pub peers: Vec<NodeId>,
     /// Length of the ring in bytes: a power of two.
     pub ring_len: u64,
@@ -81,6 +84,8 @@ enum Place {
     Staging,
     Log,
     Snapshot,
+    /// A host's copy of its acceptor's control area.
+    Control,
 }
 
 impl From<Source> for Place {
@@ -123,6 +128,7 @@ pub struct VerbsFabric {
     /// `None` only while the fabric is dropped.
     jobs: Option<SyncSender<Job>>,
     worker: Option<JoinHandle<()>>,
+    node: NodeId,
     parts: Arc<Parts>,
 }
 
@@ -145,7 +151,8 @@ impl VerbsFabric {
         let timeout = timeout_of(options.suspect_after_ns);
         let count = options.peers.len() as u64;
         let lens = (options.ring_len, options.snapshot_len);
-        let (parts, areas) = Parts::new(device, lens, count, timeout, options.fence_by, options.wakes)?;
+        let (parts, areas) =
+            Parts::new(device, options.half, lens, count, timeout, options.fence_by, options.wakes)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
         let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
@@ -176,6 +183,7 @@ impl VerbsFabric {
             reports,
             jobs: Some(jobs),
             worker: Some(worker),
+            node: options.node,
             parts,
         };
         Ok((fabric, areas))
@@ -335,6 +343,35 @@ impl VerbsFabric {
         }
     }
 
+    fn post_pull(&mut self, id: RequestId, plane: Plane, at: u64, len: u32) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        let remote = peer.map_or_else(Default::default, |peer| match plane {
+            Plane::Control => peer.remote.control,
+            Plane::Log => peer.remote.log_readable,
+        });
+        let local = match plane {
+            Plane::Control => Place::Control,
+            Plane::Log => Place::Log,
+        };
+        // Another's log would land in a copy of the own one; and what is no copy is changed by nobody but its peers.
+        let is_own = self.parts.half == Half::Proposer && id.peer == self.node;
+        let is_inside = is_own && range(&self.parts, End::Control, local, at, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Read,
+            local,
+            from: at,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(at, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
+            _ => self.refuse(id, End::Control),
+        }
+    }
+
     fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
         let (remote, _) = self.remote(id, Plane::Log);
         let is_inside = self.parts.staging.range(to, CONFIRM_LEN).is_some();
@@ -395,11 +432,11 @@ impl VerbsFabric {
             }
             Verb::Grant { id } => self.send_or_fail(id, Job::Grant { id }),
             Verb::Fence { id } => self.send_or_fail(id, Job::Fence { id }),
-            // Nodes of this fabric are whole, and have no acceptor elsewhere.
-            Verb::Pull { id, .. } => self.completions.push(id, Status::Failed, 0),
-            Verb::Write { .. } | Verb::Read { .. } | Verb::Fetch { .. } | Verb::Confirm { .. } => {
-                unreachable!("posted elsewhere")
-            }
+            Verb::Write { .. }
+            | Verb::Read { .. }
+            | Verb::Fetch { .. }
+            | Verb::Pull { .. }
+            | Verb::Confirm { .. } => unreachable!("posted elsewhere"),
         }
     }
 
@@ -482,7 +519,8 @@ fn range(parts: &Parts, end: End, place: Place, from: u64, len: u32) -> Option<L
         (End::Control, Place::Staging) => &parts.lines,
         (End::Control, Place::Log) => &parts.log_readable,
         (End::Control, Place::Snapshot) => parts.snapshot.as_ref()?,
-        (End::Log, Place::Snapshot) => return None,
+        (End::Control, Place::Control) => &parts.control_area,
+        (End::Log, Place::Snapshot | Place::Control) => return None,
     };
     region.range(from, len)
 }
@@ -494,6 +532,7 @@ impl Fabric for VerbsFabric {
             Verb::Write { .. } => self.post_write(verb),
             Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
             Verb::Fetch { id, from, to, len } => self.post_fetch(id, from, to, len),
+            Verb::Pull { id, plane, at, len } => self.post_pull(id, plane, at, len),
             Verb::Confirm { id, from, to } => self.post_confirm(id, from, to),
             _ => self.post_rare(verb),
         }

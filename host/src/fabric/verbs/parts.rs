@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use ringleader_core::layout::{AREA_ALIGN, control, log, snapshot};
+use ringleader_core::options::Half;
 
 use super::card::{Own, RemoteRange};
 use super::context::{Context, Limits};
@@ -44,6 +45,7 @@ pub(super) struct Parts {
     /// In the log domain: the log area, and the staging area.
     pub(super) log_area: Arc<Region>,
     pub(super) staging: Arc<Region>,
+    pub(super) half: Half,
     ring_len: u64,
     /// What wakes this node; `None` where it looks by itself.
     pub(super) receives: Option<Receives>,
@@ -71,6 +73,7 @@ pub struct Areas {
 impl Parts {
     pub(super) fn new(
         device: &Arc<Device>,
+        half: Half,
         (ring_len, snapshot_len): (u64, u64),
         peers: u64,
         timeout: u8,
@@ -87,7 +90,8 @@ impl Parts {
         };
         let place = device.take_place(Needs {
             completions: completions_of(peers),
-            queue_pairs: 4 * peers + 1,
+            // Two ends of each kind to a peer, and, at an acceptor, a control end to its host, and one that replaces it.
+            queue_pairs: 6 * peers + 4,
             locked: locked_len(ring_len, snapshot_len) + of_writers,
         })?;
 
@@ -116,6 +120,8 @@ impl Parts {
             // Writers have registrations of their own.
             FenceBy::Deregister | FenceBy::Reregister => Access::Target,
         };
+        // What a host has of its acceptor are copies, which nobody else reaches.
+        let own_or = |access| if half == Half::Proposer { Access::Target } else { access };
         let (control, log) = (Domain::new(&context)?, Domain::new(&context)?);
         let receives = match wakes {
             true => Some(Receives::new(&device.channel()?, &control, &log)?),
@@ -127,16 +133,17 @@ impl Parts {
             timeout,
             control_cq: Arc::clone(&device.control_cq),
             log_cq: Arc::clone(&device.log_cq),
-            control_area: Region::register(&control, &areas.control, Access::Write)?,
-            log_readable: Region::register(&control, &areas.log, Access::Read)?,
+            control_area: Region::register(&control, &areas.control, own_or(Access::Write))?,
+            log_readable: Region::register(&control, &areas.log, own_or(Access::Read))?,
             lines: Region::register(&control, &lines, Access::Target)?,
             snapshot: match snapshot_len {
                 0 => None,
                 _ => Some(Region::register(&control, &areas.snapshot, Access::ReadTarget)?),
             },
-            log_area: Region::register(&log, &areas.log, log_access)?,
+            log_area: Region::register(&log, &areas.log, own_or(log_access))?,
             // WRITEs are read from it, and READs that confirm them land in it.
             staging: Region::register(&log, &areas.staging, Access::Target)?,
+            half,
             ring_len,
             receives,
             fence_by,
@@ -190,11 +197,9 @@ impl Parts {
 
     /// What this node's cards say.
     pub(super) fn own(&self) -> Own {
-        let range = |region: &Region, len| RemoteRange {
-            address: region.address(),
-            len,
-            key: region.remote_key(),
-            reserved: 0,
+        let range = |region: &Region, len| match self.half {
+            Half::Proposer => RemoteRange { len, ..RemoteRange::default() },
+            _ => RemoteRange { address: region.address(), len, key: region.remote_key(), reserved: 0 },
         };
         Own {
             lid: self.port.lid,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, NodeId};
 
 use super::card::Card;
@@ -23,8 +24,15 @@ pub enum Meeting {
         session: u64,
         /// The process at the other end.
         boot: Boot,
+        /// What of its node that is.
+        half: Half,
         /// Its card.
         card: Card,
+    },
+    /// A host whose acceptor is apart wants a session; it is not asked for one otherwise.
+    Knocks {
+        /// Its seat ([`crate::exchange::host_of`]).
+        peer: NodeId,
     },
     /// This attempt is over. Who wants another one asks again.
     Failed {
@@ -47,6 +55,7 @@ impl fmt::Debug for Meeting {
         // A card has keys to memory in it.
         match self {
             Meeting::Met { peer, session, .. } => write!(f, "Met(node {peer}, session {session})"),
+            Meeting::Knocks { peer } => write!(f, "Knocks(node {peer})"),
             Meeting::Failed { peer, attempt } => write!(f, "Failed(node {peer}, attempt {attempt})"),
             Meeting::Lost { peer, session } => write!(f, "Lost(node {peer}, session {session})"),
         }

@@ -12,8 +12,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringleader_core::types::{Boot, NodeId};
-use ringleader_core::verb::{Completion, RequestId, Status};
+use ringleader_core::options::Half;
+use ringleader_core::types::{Boot, Epoch, NodeId};
+use ringleader_core::verb::{Class, Completion, RequestId, Status};
 use rtrb::Producer;
 use tracing::{debug, error, warn};
 
@@ -25,6 +26,7 @@ use super::inbound::{Inbound, Refusal};
 use super::parts::Parts;
 use super::qp::{Armed, NUMBER_MASK, Numbers, Path, Permission, QueuePair};
 use super::rendezvous::{Meeting, Rendezvous};
+use crate::exchange::{host_of, is_host};
 use ringleader_core::layout::control;
 
 /// Looks at exchange and device when no job comes, this often: while a peer is being met, and else.
@@ -88,6 +90,7 @@ pub(super) enum Report {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Remote {
     pub(super) control: RemoteRange,
+    pub(super) log_readable: RemoteRange,
     pub(super) log: RemoteRange,
     pub(super) snapshot: RemoteRange,
     /// WRITEs to it are to wake it.
@@ -99,6 +102,7 @@ pub(super) struct Remote {
 struct Session {
     number: u64,
     boot: Boot,
+    half: Half,
     path: Path,
     qp: Arc<QueuePair>,
 }
@@ -117,7 +121,8 @@ pub(super) struct Worker<R> {
     jobs: Receiver<Job>,
     reports: Producer<Report>,
     rendezvous: R,
-    peers: [Peer; 16],
+    /// By seat: behind the nodes are the hosts of those whose acceptor is apart.
+    peers: [Peer; 32],
     flush: Flush,
     random: File,
     attempts: u64,
@@ -138,8 +143,10 @@ impl<R: Rendezvous> Worker<R> {
     ) -> Result<Worker<R>, VerbsError> {
         let name = parts.context.name();
         let random = File::open("/dev/urandom").map_err(VerbsError::call("open /dev/urandom", name))?;
-        let mut table: [Peer; 16] = Default::default();
-        for peer in peers {
+        let mut table: [Peer; 32] = Default::default();
+        // An acceptor has its own host write, too; and to a host nobody writes.
+        let own = (parts.half == Half::Acceptor).then_some(&node);
+        for peer in peers.iter().chain(own).filter(|_| parts.half != Half::Proposer) {
             table[peer.slot()].inbound = Some(Inbound::new(parts)?);
         }
         let after = std::env::var(DEVICE_FATAL_AFTER).ok().and_then(|text| {
@@ -209,6 +216,10 @@ impl<R: Rendezvous> Worker<R> {
     }
 
     fn done(&mut self, id: RequestId, status: Status, value: u64) {
+        // Nobody asked for a session with a host: it knocked.
+        if is_host(id.peer) {
+            return;
+        }
         self.report(Report::Done(Completion { id, status, value }));
     }
 
@@ -246,13 +257,7 @@ impl<R: Rendezvous> Worker<R> {
                 self.done(id, opened.err().unwrap_or(Status::Success), 0);
             }
             Job::Arm { id, peer } => {
-                let Peer { inbound, session, .. } = &mut self.peers[id.peer.slot()];
-                let armed = match (inbound, session) {
-                    (Some(inbound), Some(session)) if !self.dead => {
-                        inbound.arm(&self.parts, (id.epoch, session.boot), &session.path, peer)
-                    }
-                    _ => Err(Refusal::State(Status::Unreachable)),
-                };
+                let armed = self.arm(id, peer);
                 self.end(id, armed.map(Armed::pack));
             }
             Job::Grant { id } => {
@@ -264,6 +269,20 @@ impl<R: Rendezvous> Worker<R> {
                 self.end(id, ended.map(|()| 0));
             }
             Job::Formed { group } => self.rendezvous.set_group(group),
+        }
+    }
+
+    /// Arms for whoever writes for that node: itself, or its host.
+    fn arm(&mut self, id: RequestId, peer: Numbers) -> Result<Armed, Refusal> {
+        let slot = id.peer.slot();
+        let is_apart = self.peers[slot].session.as_ref().is_none_or(|session| session.half == Half::Acceptor);
+        let seat = if is_apart { host_of(id.peer).slot() } else { slot };
+        let writer = self.peers[seat].session.as_ref().map(|session| (session.boot, session.path));
+        match (&mut self.peers[slot].inbound, writer) {
+            (Some(inbound), Some((boot, path))) if !self.dead => {
+                inbound.arm(&self.parts, (id.epoch, boot), &path, peer)
+            }
+            _ => Err(Refusal::State(Status::Unreachable)),
         }
     }
 
@@ -344,8 +363,8 @@ impl<R: Rendezvous> Worker<R> {
 
     fn handle_meeting(&mut self, meeting: Meeting) {
         match meeting {
-            Meeting::Met { peer, attempt, session, boot, card } => {
-                let slot = usize::from(peer.0 & 15);
+            Meeting::Met { peer, attempt, session, boot, half, card } => {
+                let slot = usize::from(peer.0 & 31);
                 let Some((id, _, qp, packet)) =
                     self.peers[slot].attempt.take_if(|(_, number, ..)| *number == attempt)
                 else {
@@ -356,8 +375,11 @@ impl<R: Rendezvous> Worker<R> {
                     Ok((remote, path)) => {
                         debug!(node = peer.0, session, "met");
                         let handle = Arc::clone(&qp);
-                        self.peers[slot].session = Some(Session { number: session, boot, path, qp });
-                        self.report(Report::Met { id, qp: handle, remote });
+                        self.peers[slot].session = Some(Session { number: session, boot, half, path, qp });
+                        // Of a host nothing was asked.
+                        if !is_host(peer) {
+                            self.report(Report::Met { id, qp: handle, remote });
+                        }
                     }
                     Err(Refusal::State(status)) => {
                         warn!(
@@ -369,21 +391,28 @@ impl<R: Rendezvous> Worker<R> {
                     Err(refusal) => self.end(id, Err(refusal)),
                 }
             }
+            Meeting::Knocks { peer } => {
+                let id = RequestId { peer, class: Class::Connect, epoch: Epoch(0), number: 0 };
+                self.peers[usize::from(peer.0 & 31)].session = None;
+                self.meet(id);
+            }
             Meeting::Failed { peer, attempt } => {
-                let slot = usize::from(peer.0 & 15);
+                let slot = usize::from(peer.0 & 31);
                 let over = self.peers[slot].attempt.take_if(|(_, number, ..)| *number == attempt);
                 if let Some((id, ..)) = over {
                     self.done(id, Status::Unreachable, 0);
                 }
             }
             Meeting::Lost { peer, session } => {
-                let slot = usize::from(peer.0 & 15);
+                let slot = usize::from(peer.0 & 31);
                 let lost = self.peers[slot].session.take_if(|known| known.number == session);
                 if let Some(lost) = lost {
                     debug!(node = peer.0, session, "lost");
                     let failed = lost.qp.fail();
                     self.log_error(peer, &failed);
-                    self.report(Report::Lost { peer });
+                    if !is_host(peer) {
+                        self.report(Report::Lost { peer });
+                    }
                 }
             }
         }
@@ -412,8 +441,8 @@ impl<R: Rendezvous> Worker<R> {
         let path = self.parts.path(&peer).ok_or_else(unfit)?;
         let numbers = Numbers { qp: fields.qp, packet: fields.packet };
         qp.connect(&path, numbers, packet, Permission::ReadWrite)?;
-        let Fields { control, log, snapshot, .. } = fields;
-        Ok((Remote { control, log, snapshot, wakes: peer.wakes }, path))
+        let Fields { control, log_readable, log, snapshot, .. } = fields;
+        Ok((Remote { control, log_readable, log, snapshot, wakes: peer.wakes }, path))
     }
 
     fn handle_news(&mut self, news: News) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringleader_core::layout::log;
+use ringleader_core::options::Half;
 use ringleader_core::verb::{Class, Status, Verb};
 
 use super::super::cq::status_of;
@@ -101,7 +102,8 @@ fn a_place_is_left_and_taken_again() {
 #[ignore = "needs an RDMA device: make lab"]
 fn a_key_of_another_group_is_void() {
     let device = Device::open(&Choice::default(), 2, 1).expect("a device");
-    let parts = || Parts::new(&device, (RING_LEN, SNAPSHOT_LEN), 1, 14, None, false).expect("a place");
+    let parts =
+        || Parts::new(&device, Half::Whole, (RING_LEN, SNAPSHOT_LEN), 1, 14, None, false).expect("a place");
     let ((one, _), (two, _)) = (parts(), parts());
     let path = one.path(&one.own()).expect("an address");
     let itself = |qp: QueuePair| {

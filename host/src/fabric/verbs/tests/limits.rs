@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringleader_core::layout::log;
 use ringleader_core::mem::Memory;
+use ringleader_core::options::Half;
 use ringleader_core::verb::{Class, Status, Verb};
 
 use super::super::card::Own;
@@ -25,7 +26,7 @@ fn parts() -> (Arc<Parts>, Areas) {
 /// Of a node with so many peers.
 fn parts_of(peers: u64) -> (Arc<Parts>, Areas) {
     let device = Device::open(&Choice::default(), 1, 2).expect("a device");
-    Parts::new(&device, (RING_LEN, SNAPSHOT_LEN), peers, 14, None, false).expect("a device")
+    Parts::new(&device, Half::Whole, (RING_LEN, SNAPSHOT_LEN), peers, 14, None, false).expect("a device")
 }
 
 /// A queue pair connected to itself.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringleader_core::mem::{Area, Memory};
+use ringleader_core::options::Half;
 use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Epoch, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
@@ -62,6 +63,7 @@ impl Rendezvous for Desk {
                 attempt,
                 session,
                 boot: Boot(u64::from(peer)),
+                half: Half::Whole,
                 card,
             };
             table.told.entry(me).or_default().push_back(met(peer, attempt, their_card));
@@ -97,6 +99,7 @@ pub(in crate::fabric::verbs) fn options(
     Options {
         choice: choice.clone(),
         node: NodeId(node),
+        half: Half::Whole,
         peers: peers.iter().map(|peer| NodeId(*peer)).collect(),
         ring_len: RING_LEN,
         snapshot_len: SNAPSHOT_LEN,
