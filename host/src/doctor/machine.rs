@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, count, has};
 use super::{Checks, Wants, mib};
+use crate::fabric::HUGE_PAGE;
 
 /// `CAP_IPC_LOCK` (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
@@ -199,24 +200,32 @@ fn locked_memory(facts: &Facts, wants: &Wants, checks: &mut Checks) {
     }
 }
 
+/// Those that a fabric asks for. What /proc/meminfo counts are pages of the kernel's default size, which may be another one.
 fn huge_pages(facts: &Facts, wants: &Wants, checks: &mut Checks) {
-    let (Some(free), Some(size)) = (meminfo_count(facts, "HugePages_Free"), meminfo(facts, "Hugepagesize"))
-    else {
-        return checks.absent("huge pages", "the kernel has none");
+    let pool = format!("sys/kernel/mm/hugepages/hugepages-{}kB", HUGE_PAGE >> 10);
+    let is_default = meminfo(facts, "Hugepagesize") == Some(HUGE_PAGE);
+    let free = facts.text(&format!("{pool}/free_hugepages")).and_then(|free| free.parse::<u64>().ok());
+    let free = free.or_else(|| is_default.then(|| meminfo_count(facts, "HugePages_Free"))?);
+    let Some(free) = free else {
+        return checks.absent("huge pages", format!("the kernel has none of {}", mib(HUGE_PAGE)));
     };
-    let needed = wants.pages(size);
+    let needed = wants.huge_pages();
+    let found = format!("{free} free of {}", mib(HUGE_PAGE));
     if free >= needed {
-        checks.good("huge pages", format!("{free} free of {}, a node needs {needed}", mib(size)));
-    } else {
-        checks.better(
-            "huge pages",
-            format!(
-                "{free} free of {}, and a node needs {needed}: small ones cost the NIC translations",
-                mib(size)
-            ),
-            format!("sysctl -w vm.nr_hugepages={needed} (more for several nodes; for good: /etc/sysctl.d)"),
-        );
+        return checks.good("huge pages", format!("{found}, a node needs {needed}"));
     }
+    let mend = if is_default {
+        format!("sysctl -w vm.nr_hugepages={needed} (more for several nodes; for good: /etc/sysctl.d)")
+    } else {
+        format!(
+            "echo {needed} > /{pool}/nr_hugepages (more for several nodes; for good: boot with hugepagesz=2M hugepages={needed})"
+        )
+    };
+    checks.better(
+        "huge pages",
+        format!("{found}, and a node needs {needed}: small ones cost the NIC translations"),
+        mend,
+    );
 }
 
 /// A line of /proc/meminfo in bytes.

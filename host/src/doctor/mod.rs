@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::Options;
 use crate::config::{Config, Fabric, Verbs};
-use crate::fabric::locked_len;
+use crate::fabric::{HUGE_PAGE, locked_len};
 
 pub use facts::{Facts, Space};
 
@@ -121,13 +121,13 @@ impl Wants {
         locked_len(ring_len, snapshot_len)
     }
 
-    /// Pages of that size for a node's four areas, each in pages of its own.
-    fn pages(&self, size: u64) -> u64 {
+    /// Huge pages for a node's four areas, each in pages of its own.
+    fn huge_pages(&self) -> u64 {
         let (ring_len, snapshot_len) = self.lens();
         let area = log::len(ring_len);
         [control::LEN, area, area, snapshot::len(snapshot_len)]
             .iter()
-            .map(|len| len.div_ceil(size.max(1)))
+            .map(|len| len.div_ceil(HUGE_PAGE))
             .sum()
     }
 

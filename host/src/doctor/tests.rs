@@ -288,6 +288,24 @@ fn what_is_wrong_with_a_roce_machine_comes_with_its_command() {
     );
     let some = "MemAvailable: 16312348 kB\nHugePages_Free: 3\nHugepagesize: 2048 kB";
     check(&|m| m.set("proc/meminfo", some), "huge pages", Better, "3 free", "sysctl -w vm.nr_hugepages=100");
+    // Where small pages have 64 KiB the default huge ones have 512 MiB, which nobody asks for.
+    let large = "MemAvailable: 16312348 kB\nHugePages_Free: 200\nHugepagesize: 524288 kB";
+    let pool = "sys/kernel/mm/hugepages/hugepages-2048kB";
+    let with_pool = |free: &'static str| {
+        move |m: &mut Machine| {
+            m.set("proc/meminfo", large);
+            m.set(&format!("{pool}/free_hugepages"), free);
+        }
+    };
+    check(
+        &with_pool("3"),
+        "huge pages",
+        Better,
+        "3 free of 2 MiB",
+        "echo 100 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+    );
+    check(&with_pool("100"), "huge pages", Good, "100 free of 2 MiB", "");
+    check(&|m| m.set("proc/meminfo", large), "huge pages", Absent, "none of 2 MiB", "");
     check(&|m| m.set("proc/meminfo", "MemAvailable: 1000 kB"), "memory", Wrong, "1000 KiB free", "ring = ");
     let set = |variable: &'static str, value: &str| {
         let value = value.to_owned();

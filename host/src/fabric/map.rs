@@ -15,6 +15,10 @@ use std::sync::atomic::AtomicU64;
 
 use ringleader_core::mem::Memory;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::param::page_size;
+
+/// Bytes of a huge page of [`Mapping::huge`], on every kernel: where small ones have 64 KiB, the kernel's own default is 512 MiB.
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 
 /// One mapping of whole pages.
 #[derive(Debug)]
@@ -66,11 +70,10 @@ impl Mapping {
         Mapping::adopt(start, len)
     }
 
-    /// As [`Mapping::anonymous`], in pages of the pool that an administrator reserved (`vm.nr_hugepages`) where it has enough.
+    /// As [`Mapping::anonymous`], in pages of the pool that an administrator reserved (`hugepages-2048kB`) where it has enough.
     #[cfg(feature = "verbs")]
     pub(crate) fn huge(len: u64) -> io::Result<Arc<Mapping>> {
-        const HUGE: usize = 2 << 20;
-        let whole = usize::try_from(len).ok().and_then(|len| len.checked_next_multiple_of(HUGE));
+        let whole = len.checked_next_multiple_of(HUGE_PAGE).and_then(|len| usize::try_from(len).ok());
         let whole = whole.ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE;
         // SAFETY: as in `of_file`.
@@ -94,10 +97,9 @@ impl Mapping {
         Ok(Arc::new(Mapping { start, len }))
     }
 
-    /// Makes the pages of a range present and writable, so that no access to them faults later. Clipped to the mapping.
+    /// Makes the pages that a range is in present and writable, so that no access to them faults later. Clipped to the mapping.
     pub(crate) fn populate(&self, offset: u64, len: u64) -> io::Result<()> {
-        let end = offset.saturating_add(len).min(self.len as u64) as usize;
-        let start = (offset as usize).min(end);
+        let (start, end) = pages_of(offset, len, self.len, page_size());
         // SAFETY: the range is inside the mapping; populating changes no content, and failures are errors, not signals.
         let done =
             unsafe { madvise(self.start.as_ptr().byte_add(start), end - start, Advice::LinuxPopulateWrite) };
@@ -117,6 +119,14 @@ impl Mapping {
         let words = unsafe { self.start.byte_add(offset as usize) }.cast();
         Mapped { words, count: (len / 8) as usize, _mapping: Arc::clone(self) }
     }
+}
+
+/// From where, at the start of a page, to where `len` bytes at `offset` of a mapping of `mapped` bytes are. The kernel refuses a start
+/// inside a page, in the words of one that cannot populate at all.
+fn pages_of(offset: u64, len: u64, mapped: usize, page: usize) -> (usize, usize) {
+    let end = offset.saturating_add(len).min(mapped as u64) as usize;
+    let start = offset.min(end as u64) as usize;
+    (start - start % page, end)
 }
 
 /// A range of mapped words; the mapping lives as long as the longest-lived clone.
@@ -169,6 +179,26 @@ mod tests {
         assert_eq!(range.words().len(), 8);
         range.words()[7].store(5, Ordering::Relaxed);
         assert_eq!(range.clone().words()[7].load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn what_is_populated_starts_with_a_page_of_any_size() {
+        const MAPPED: usize = 3 * (64 << 10) + 4096;
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for (offset, len) in
+                [(0, 1), (4096, 4096), (65_528, 16), (65_536, 65_536), (0, u64::MAX), (u64::MAX, 1)]
+            {
+                let (start, end) = pages_of(offset, len, MAPPED, page);
+                assert!(start.is_multiple_of(page) && start <= end && end <= MAPPED);
+                assert!(
+                    offset > MAPPED as u64
+                        || (start as u64 <= offset && offset - (start as u64) < page as u64)
+                );
+                assert_eq!(end as u64, offset.saturating_add(len).min(MAPPED as u64));
+            }
+        }
+        assert_eq!(pages_of(4096, 4096, MAPPED, 4096), (4096, 8192));
+        assert_eq!(pages_of(4096, 4096, MAPPED, 65_536), (0, 8192));
     }
 
     #[test]

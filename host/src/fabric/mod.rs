@@ -14,6 +14,7 @@ pub mod verbs;
 
 pub use bell::Bell;
 pub(crate) use bell::sleep;
+pub(crate) use map::HUGE_PAGE;
 pub use map::Mapped;
 
 /// Bytes that a node on an RDMA device locks: its areas, of which what is registered in both domains counts twice, and some

@@ -8,6 +8,7 @@ use ringleader_core::layout::log;
 use ringleader_core::mem::Memory;
 use ringleader_core::options::Half;
 use ringleader_core::verb::{Class, Status, Verb};
+use rustix::param::page_size;
 
 use super::super::card::Own;
 use super::super::cq::{CompletionQueue, status_of};
@@ -18,6 +19,7 @@ use super::super::posted::DEPTH;
 use super::super::qp::{Numbers, Operation, Path, Permission, QueuePair, Request};
 use super::super::trial::rig::{RING_LEN, SNAPSHOT_LEN, connect, open, write_log};
 use super::{A, B, two};
+use crate::fabric::HUGE_PAGE;
 
 fn parts() -> (Arc<Parts>, Areas) {
     parts_of(16)
@@ -186,9 +188,9 @@ fn page_len(address: u64) -> u64 {
 #[test]
 #[ignore = "needs an RDMA device and root: make lab"]
 fn areas_are_in_huge_pages_where_there_are_some() {
-    const POOL: &str = "/proc/sys/vm/nr_hugepages";
+    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     let before = fs::read_to_string(POOL).expect("huge pages");
-    for (pages, wanted) in [("8", 2 << 20), ("0", 4096)] {
+    for (pages, wanted) in [("8", HUGE_PAGE), ("0", page_size() as u64)] {
         fs::write(POOL, pages).expect("root");
         let (parts, _areas) = parts();
         for region in [&parts.control_area, &parts.log_area, &parts.staging] {
