@@ -8,7 +8,7 @@ ROUNDS ?= 20
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries
+.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries dpu
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -21,6 +21,7 @@ help:
 	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
 	@echo 'make embed        libringleader for C and C++: its tests, under sanitizers and valgrind, and its examples (some minutes)'
+	@echo 'make dpu          builds for a DPU: programs for its Arm cores, unit tests under QEMU, the acceptor without an operating system'
 	@echo 'make install      headers, libraries, pkg-config file and CMake package, to PREFIX (/usr/local) below DESTDIR'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
@@ -86,6 +87,10 @@ lab: setup
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 cpio binutils; } || true
 	tests/lab/run.sh $(ARGS)
+
+# For targets that rustc lacks it makes a root with Debian's, which takes root, once a minute, and 3 GB; see scripts/dpu/run.sh --help.
+dpu: setup
+	@CARGO='$(CARGO)' scripts/dpu/run.sh $(ARGS)
 
 # The library for C and C++, as it is shipped: shared and static, and the core by itself.
 libraries: setup
