@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use ringleader::cli::start_logging;
 use ringleader::config::{Config, Dpu, FenceHost, Placement};
+use ringleader::health::parse_address;
 use ringleader::service::control::{Answer, Question, ask};
 use ringleader::service::{self, Error};
 
@@ -40,7 +42,13 @@ enum Command {
         after_help = "Exit status: 0 after a signal to end, 1 when something failed, 2 when the configuration, or what it \
                       names, is wrong, or this BlueField is in NIC mode: then nothing was started and nothing is left behind."
     )]
-    Run(Which),
+    Run {
+        #[command(flatten)]
+        which: Which,
+        /// Answer /healthz, /readyz and /metrics over HTTP there, in place of what the file says; for example 127.0.0.1:7490
+        #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+        health: Option<SocketAddr>,
+    },
     /// Say how the acceptor that runs here is: its group, whom it follows, whether its host is up
     #[command(after_help = "Exit status: 0, or 2 when no such acceptor runs on this machine.")]
     Status {
@@ -70,8 +78,8 @@ pub fn main() -> ExitCode {
         return wrong(error);
     }
     match cli.command {
-        Command::Run(which) => match which.config() {
-            Ok((config, dpu)) => run(&config, &dpu),
+        Command::Run { which, health } => match which.config() {
+            Ok((config, dpu)) => run(&config.with_health(health), &dpu),
             Err(error) => wrong(error),
         },
         Command::Status { which, json } => match which.config() {

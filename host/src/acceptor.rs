@@ -7,7 +7,7 @@ use crate::app::{Entry, StateMachine};
 use crate::errors::{CloseError, OpenError};
 use crate::events::TimedEvent;
 use crate::metrics::Metrics;
-use crate::node::Node;
+use crate::node::{Node, View};
 use crate::options::Options;
 use crate::status::Status;
 
@@ -53,6 +53,11 @@ impl Acceptor {
     /// As [`Node::metrics`].
     pub fn metrics(&self) -> Metrics {
         self.0.metrics()
+    }
+
+    /// As [`Node::view`].
+    pub fn view(&self) -> View {
+        self.0.view()
     }
 
     /// As [`Node::next_event`].

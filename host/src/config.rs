@@ -72,6 +72,8 @@ pub struct Config {
     pub control: PathBuf,
     /// How clients of `ringleader kv` find the nodes.
     pub kv: Kv,
+    /// Where the process is asked for its health and its numbers, over HTTP; nowhere when not given.
+    pub health: Option<SocketAddr>,
     /// The acceptor of this node is a process of its own.
     pub dpu: Option<Dpu>,
 }
@@ -140,6 +142,12 @@ impl Config {
         let source = Source { path, text };
         let raw: Raw = toml::from_str(text).map_err(|error| source.refused(&error))?;
         source.check(raw, node)
+    }
+
+    /// With `address`, where there is one, in place of the file's own for questions after health.
+    pub fn with_health(mut self, address: Option<SocketAddr>) -> Config {
+        self.health = address.or(self.health);
+        self
     }
 
     /// What a node on shared memory is opened with; `None` for another fabric.
@@ -269,6 +277,10 @@ impl Source<'_> {
             Fabric::Verbs(_) => Profile::Hardware,
         };
         let kv = self.kv(&raw, node, &members)?;
+        let health = raw.health.as_ref().map(|health| {
+            crate::health::parse_address(health.listen.get_ref())
+                .map_err(|what| self.at(&health.listen, format!("listen {what}")))
+        });
         let dpu = self.dpu(&raw, group, node, &fabric)?;
         Ok(Config {
             path: self.path.to_owned(),
@@ -289,6 +301,7 @@ impl Source<'_> {
             fabric,
             control,
             kv,
+            health: health.transpose()?,
             dpu,
         })
     }

@@ -139,6 +139,7 @@ mod events;
 pub mod exchange;
 pub mod fabric;
 mod handle;
+pub mod health;
 mod idle;
 pub mod inspect;
 pub mod kv;
@@ -179,7 +180,7 @@ pub use idle::Idle;
 pub use measure::{Measurement, ReadMeasurement};
 pub use members::{Change, ChangeMembersError, Members, Readmit};
 pub use metrics::Metrics;
-pub use node::Node;
+pub use node::{Node, View};
 #[cfg(feature = "verbs")]
 pub use options::VerbsOptions;
 pub use options::{Options, Transport};

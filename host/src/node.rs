@@ -224,14 +224,20 @@ impl Node {
 
     /// A snapshot, at most some tens of microseconds old. No lock, and nothing that the agent would wait for.
     pub fn status(&self) -> Status {
-        // Relaxed: nothing else is read on the strength of this flag.
-        let closed = self.shared.closed.load(Ordering::Relaxed);
-        Status { closed, ..self.shared.board.read().status(self.options.node) }
+        self.shared.status(self.options.node)
     }
 
     /// What it has done so far: numbers that only grow, as old as [`Node::status`].
     pub fn metrics(&self) -> Metrics {
         self.shared.board.read().metrics
+    }
+
+    /// The same two for any thread, for as long as it likes.
+    pub fn view(&self) -> View {
+        let Options { node, half, .. } = self.options;
+        // An RDMA device fences by itself; and it is acceptors that fence.
+        let shoots = matches!(self.options.transport, Transport::SharedMemory) && half != Half::Proposer;
+        View { node, half, shoots, shared: Arc::clone(&self.shared) }
     }
 
     /// The next event that nobody took yet. For one consumer; when it is too slow events are dropped and counted in
@@ -304,6 +310,37 @@ impl Node {
         // Nothing is told when dropping what the node was made of panics, too.
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.agent.wait_for(&ended).unwrap_or(Err(CloseError::Panicked))
+    }
+}
+
+/// Looks at a node, also when that has ended, and keeps nothing of it from ending. Taken by [`Node::view`].
+#[derive(Clone, Debug)]
+pub struct View {
+    node: u8,
+    half: Half,
+    /// Former writers may have to be killed to shut them out.
+    shoots: bool,
+    shared: Arc<Shared>,
+}
+
+impl View {
+    /// See [`Node::status`].
+    pub fn status(&self) -> Status {
+        self.shared.status(self.node)
+    }
+
+    /// See [`Node::metrics`].
+    pub fn metrics(&self) -> Metrics {
+        self.shared.board.read().metrics
+    }
+
+    /// What of the node it is that is looked at.
+    pub fn half(&self) -> Half {
+        self.half
+    }
+
+    pub(crate) fn shoots(&self) -> bool {
+        self.shoots
     }
 }
 

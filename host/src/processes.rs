@@ -11,6 +11,7 @@ use rustix::process::{
 };
 
 use crate::clock;
+use crate::health::VARIABLES;
 pub use crate::signals::Signals;
 
 /// What became of a process.
@@ -60,6 +61,10 @@ impl Process {
     ///
     /// To be called by the thread that lives as long as the program, if the child calls [`die_with_parent`].
     pub fn start(command: &mut Command) -> io::Result<Process> {
+        // Nor is it the service that a service manager has started.
+        for variable in VARIABLES {
+            command.env_remove(variable);
+        }
         let mut child = command.process_group(0).spawn()?;
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| {
             let _ = child.kill();

@@ -1,7 +1,7 @@
 //! What the agent's thread and all threads of the application look at together; atomics only.
 
-use crate::status::Board;
-use crate::sync::AtomicBool;
+use crate::status::{Board, Status};
+use crate::sync::{AtomicBool, Ordering};
 
 /// Made once a node.
 #[derive(Debug)]
@@ -12,4 +12,13 @@ pub(crate) struct Shared {
     pub(crate) board: Board,
     /// The largest payload that fits into an entry.
     pub(crate) max_payload: usize,
+}
+
+impl Shared {
+    /// Of the node with this id, which it is of.
+    pub(crate) fn status(&self, node: u8) -> Status {
+        // Relaxed: nothing else is read on the strength of this flag.
+        let closed = self.closed.load(Ordering::Relaxed);
+        Status { closed, ..self.board.read().status(node) }
+    }
 }

@@ -1,10 +1,12 @@
 //! `ringleader kv`: a node of a replicated key-value server that speaks the protocol of Redis; or a group of them on this machine.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{complain, wrong};
 use crate::config::Config;
+use crate::health::parse_address;
 use crate::kv::{self, group};
 use crate::len::parse_len;
 use crate::processes::die_with_parent;
@@ -40,6 +42,9 @@ pub(super) struct Args {
     /// With --nodes: bytes of all keys and values, as in 256M, a multiple of 64K
     #[arg(long, value_name = "SIZE", requires = "nodes", default_value = "64M", value_parser = parse_len)]
     memory: u64,
+    /// Answer /healthz, /readyz and /metrics over HTTP there, in place of what the file says; for example 127.0.0.1:7490
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address, conflicts_with = "nodes")]
+    health: Option<SocketAddr>,
     /// Process id of the command that started this node with others
     #[arg(long, hide = true)]
     parent: Option<u32>,
@@ -57,7 +62,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
                 }
             }
             match Config::read(path, args.node) {
-                Ok(config) => kv::run(&config, args.parent.is_some()),
+                Ok(config) => kv::run(&config.with_health(args.health), args.parent.is_some()),
                 Err(error) => return wrong(error),
             }
         }

@@ -1,10 +1,12 @@
 //! `ringleader run`: one node of a group, by its configuration; or one each of several groups.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{complain, wrong};
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
+use crate::health::parse_address;
 use crate::service::{self, Error};
 
 /// Run one node of a group, or of several groups, until Ctrl-C or SIGTERM.
@@ -30,11 +32,14 @@ pub(super) struct Args {
     /// in this directory, which must be there
     #[arg(long, value_name = "PATH")]
     applied: Option<PathBuf>,
+    /// Answer /healthz, /readyz and /metrics over HTTP there, in place of what the files say; for example 127.0.0.1:7490
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    health: Option<SocketAddr>,
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
-    let configs: Result<Vec<Config>, _> =
-        args.config.iter().map(|path| Config::read(path, args.node)).collect();
+    let configs: Result<Vec<Config>, ConfigError> =
+        args.config.iter().map(|path| Ok(Config::read(path, args.node)?.with_health(args.health))).collect();
     let configs = match configs {
         Ok(configs) => configs,
         Err(error) => return wrong(error),

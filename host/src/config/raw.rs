@@ -35,6 +35,7 @@ pub(super) struct Raw {
     pub(super) shm: Option<Spanned<RawShm>>,
     pub(super) verbs: Option<Spanned<RawVerbs>>,
     pub(super) kv: Option<Spanned<RawKv>>,
+    pub(super) health: Option<RawHealth>,
     pub(super) dpu: Option<Spanned<RawDpu>>,
 }
 
@@ -61,6 +62,12 @@ pub(super) struct RawKv {
     pub(super) addresses: Option<BTreeMap<String, Spanned<String>>>,
     pub(super) password_file: Option<PathBuf>,
     pub(super) max_clients: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHealth {
+    pub(super) listen: Spanned<String>,
 }
 
 #[derive(Deserialize)]

@@ -193,6 +193,8 @@ fn the_examples_are_right() {
             assert_eq!((config.node, config.members.len()), (node, usize::from(nodes)));
         }
     }
+    let packaged = Config::read(&examples.join("../../packaging/deb/node.toml"), None).expect("right");
+    assert_eq!(packaged.health, Some("127.0.0.1:7490".parse().expect("an address")));
 }
 
 proptest::proptest! {
@@ -268,4 +270,22 @@ fn clients_are_served_on_loopback_unless_there_is_a_password() {
     for listen in ["10.0.0.2:7001", "[::]:7001", "[fd00::2]:7001"] {
         parse(&with(&format!("listen = \"{listen}\""))).expect_err("no password");
     }
+}
+
+#[test]
+fn health_is_asked_for_nowhere_unless_said_and_never_on_the_port_of_node_exporter() {
+    assert_eq!(parse(SHM).expect("right").health, None);
+    let with = |listen: &str| format!("{SHM}\n[health]\nlisten = {listen:?}\n");
+    let config = parse(&with("127.0.0.1:7490")).expect("right");
+    assert_eq!(config.health, Some("127.0.0.1:7490".parse().expect("an address")));
+    let other = "[::1]:7491".parse().expect("an address");
+    assert_eq!(config.clone().with_health(Some(other)).health, Some(other));
+    assert_eq!(config.clone().with_health(None), config);
+    let right = with("127.0.0.1:7490");
+    assert_eq!(
+        said(&right, "7490", "9100"),
+        "10: listen 127.0.0.1:9100: port 9100 is node_exporter's, and taken on every DPU: choose another, such as 7490"
+    );
+    assert!(said(&right, "127.0.0.1:7490", "here").starts_with("10: listen \"here\" is no address:port"));
+    assert!(said(&right, "listen", "listne").contains("did you mean \"listen\"?"));
 }

@@ -40,10 +40,11 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::command::Command;
 use crate::config::{Config, Fabric};
+use crate::health::{MAX_CONNECTIONS, Nodes};
 use crate::members::Members;
 use crate::service::control::{Asked, Control, answer_all};
 use crate::service::hosted::describe;
-use crate::service::{Error, open, say, start_agent};
+use crate::service::{Error, bind_health, open, say, start_agent, watch};
 use crate::signals::Signals;
 use crate::{Node, Options};
 use facts::Facts;
@@ -53,7 +54,7 @@ use request::Limits;
 use server::{OTHERS, Server, WAKER};
 
 /// Descriptors that are not clients'.
-const OTHER_FDS: u64 = 64;
+const OTHER_FDS: u64 = 64 + MAX_CONNECTIONS as u64;
 /// Bytes by which a command may be larger than an entry: it gets an error of its own, and its sender stays.
 const SLACK: usize = 64 << 10;
 /// How often it is looked who is in the group.
@@ -75,15 +76,18 @@ pub fn run(config: &Config, is_of_group: bool) -> Result<(), Error> {
         poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE).map_err(failed)?;
     }
     let shared = Shared::new(Bell::new(waker));
+    let door = bind_health(std::slice::from_ref(config))?;
     let agent = start_agent(std::slice::from_ref(config))?;
     let node = open(config, &agent, Machine(Arc::clone(&shared)))?;
     let facts = facts(config, &node, password);
     if !is_of_group {
         tell_where(config);
     }
+    let health = door.open(watch(Nodes::new(&agent), config, &node)).map_err(failed)?;
     let ended = Server::new(&node, &facts, Arc::clone(&shared), poll, listener)
         .map_err(failed)
         .and_then(|server| serve(server, config, is_of_group, &node, &signals, &control));
+    health.stopping();
     // The agent may be waiting for a server that is no more.
     shared.close();
     let closed = node.close().map_err(|error| Error::Failed(error.to_string()));

@@ -9,8 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::control::{self, Asked, Control};
 use super::status::NodeStatus;
-use super::{Error, options_of, say, start_agent};
+use super::{Error, bind_health, options_of, say, start_agent};
 use crate::config::{Config, Dpu};
+use crate::health::Nodes;
 use crate::signals::Signals;
 use crate::{Acceptor, HostState, Status};
 
@@ -26,10 +27,16 @@ pub fn run_acceptor(config: &Config, mut look: impl FnMut(&Status)) -> Result<()
     };
     let signals = Signals::install().map_err(|error| Error::Failed(error.to_string()))?;
     let control = Control::bind(control).map_err(Error::Wrong)?;
+    let door = bind_health(std::slice::from_ref(config))?;
     let agent = start_agent(std::slice::from_ref(config))?;
     let acceptor =
         Acceptor::open_on(&agent, options_of(config)?).map_err(|error| Error::Wrong(error.to_string()))?;
+    let about = config.clone();
+    let watched =
+        Nodes::new(&agent).with(config.group, acceptor.view(), move |status| describe(&about, status));
+    let health = door.open(watched).map_err(|error| Error::Failed(error.to_string()))?;
     let ended = attend(config, &acceptor, &control, &signals, &mut look);
+    health.stopping();
     let closed = acceptor.close().map_err(|error| Error::Failed(error.to_string()));
     closed.and(ended)
 }

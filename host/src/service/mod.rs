@@ -15,6 +15,7 @@ pub mod status;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -29,12 +30,13 @@ use rustix::termios::tcgetpgrp;
 
 use crate::config::{Config, Fabric};
 use crate::exchange::Key;
+use crate::health::{Door, Nodes};
 use crate::signals::Signals;
 use crate::stderr::Stderr;
 use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node, Options, StateMachine};
 pub use acceptor::run_acceptor;
 use control::{Asked, Control};
-use hosted::{Hosted, Taken};
+use hosted::{Hosted, Taken, describe};
 use lines::Lines;
 
 /// How long the desk sleeps when nothing comes: with proposals on their way, and without.
@@ -72,6 +74,7 @@ pub fn run(configs: &[Config], applied: Option<&Path>) -> Result<(), Error> {
     let controls: Result<Vec<Control>, String> =
         configs.iter().map(|config| Control::bind(&config.control)).collect();
     let controls = controls.map_err(Error::Wrong)?;
+    let door = bind_health(configs)?;
     let agent = start_agent(configs)?;
     let (mut nodes, mut kept) = (Vec::new(), Vec::new());
     for config in configs {
@@ -87,12 +90,18 @@ pub fn run(configs: &[Config], applied: Option<&Path>) -> Result<(), Error> {
         nodes.push((open(config, &agent, keeper)?, writer, path));
         kept.push(made);
     }
+    let watched = configs
+        .iter()
+        .zip(&nodes)
+        .fold(Nodes::new(&agent), |watched, (config, (node, _, _))| watch(watched, config, node));
+    let health = door.open(watched).map_err(failed)?;
     kept.into_iter().for_each(Made::keep);
     let hosted = configs.iter().zip(&nodes).zip(&controls);
     let hosted = hosted.map(|((config, (node, writer, _)), control)| {
         Hosted::new(config, several.then_some(config.group), node, writer, control)
     });
     let mut ended = Desk { hosted: hosted.collect(), lines: Lines::new(), told: false }.run(&signals);
+    health.stopping();
     for (node, writer, path) in nodes {
         let closed = node.close().map_err(|error| Error::Failed(error.to_string()));
         let written = writer.finish().map_err(|error| match path {
@@ -115,10 +124,18 @@ fn check_together(configs: &[Config], applied: Option<&Path>) -> Result<(), Erro
             configs.len()
         ));
     }
+    let health = health_address(configs);
     for (at, config) in others.iter().enumerate() {
         let path = config.path.display();
         if let Some(other) = configs[..=at].iter().find(|other| other.group == config.group) {
             return wrong(format!("{path}: group {} is that of {}, too", config.group, other.path.display()));
+        }
+        if let (Some(wanted), Some(is)) = (config.health, health)
+            && wanted != is
+        {
+            return wrong(format!(
+                "{path}: [health] listen is the one process's: {is} in all files, or left out"
+            ));
         }
         if config.pin != first.pin || config.idle != first.idle {
             let first = first.path.display();
@@ -134,6 +151,26 @@ fn check_together(configs: &[Config], applied: Option<&Path>) -> Result<(), Erro
         }
         _ => Ok(()),
     }
+}
+
+/// Where the process is asked for its health: one address, whatever it hosts.
+fn health_address(configs: &[Config]) -> Option<SocketAddr> {
+    configs.iter().find_map(|config| config.health)
+}
+
+/// That address, taken.
+pub(crate) fn bind_health(configs: &[Config]) -> Result<Door, Error> {
+    let door = Door::bind(health_address(configs)).map_err(Error::Wrong)?;
+    if let Some(address) = door.address() {
+        say(format_args!("health and metrics at http://{address}"));
+    }
+    Ok(door)
+}
+
+/// With this node among those that are watched.
+pub(crate) fn watch(watched: Nodes, config: &Config, node: &Node) -> Nodes {
+    let config = config.clone();
+    watched.with(config.group, node.view(), move |status| describe(&config, status))
 }
 
 /// The thread of all of them.

@@ -106,7 +106,8 @@ impl fmt::Display for NodeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {} of {}: ", self.node, self.name)?;
         if !self.formed {
-            return f.write_str("its group is not formed");
+            f.write_str("its group is not formed")?;
+            return self.write_host(f);
         }
         if self.removed {
             return write!(f, "was removed from group {}", self.group);
@@ -131,12 +132,7 @@ impl fmt::Display for NodeStatus {
                 write!(f, ", takes the state of node {source}: {}", Part(fetched, len))?;
             }
         }
-        match self.host {
-            Some(HostState { alive: false, .. }) => f.write_str(", its host is down")?,
-            Some(HostState { leads: true, .. }) => f.write_str(", its host leads")?,
-            Some(_) => f.write_str(", its host is up")?,
-            None => {}
-        }
+        self.write_host(f)?;
         for follower in &self.followers {
             let counts = if follower.counts { "" } else { ", does not count" };
             write!(
@@ -149,6 +145,17 @@ impl fmt::Display for NodeStatus {
             }
         }
         Ok(())
+    }
+}
+
+impl NodeStatus {
+    fn write_host(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host {
+            Some(HostState { alive: false, .. }) => f.write_str(", its host is down"),
+            Some(HostState { leads: true, .. }) => f.write_str(", its host leads"),
+            Some(_) => f.write_str(", its host is up"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -52,9 +52,13 @@ impl Place {
     }
 
     pub(crate) fn run(&self, node: u8) -> Running {
+        self.start(self.command("run", node), node)
+    }
+
+    /// A command that goes on.
+    pub(crate) fn start(&self, mut command: Command, node: u8) -> Running {
         let log = self.turn.path(&format!("log-{node}"));
         let applied = self.turn.path(&format!("applied-{node}"));
-        let mut command = self.command("run", node);
         command.stdin(Stdio::piped());
         command.stdout(File::create(&applied).expect("made")).stderr(File::create(&log).expect("made"));
         let mut child = command.spawn().expect("starts");
