@@ -8,7 +8,7 @@ ROUNDS ?= 20
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries dpu
+.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries dpu deb package-check package-tools
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -23,6 +23,7 @@ help:
 	@echo 'make embed        libringleader for C and C++: its tests, under sanitizers and valgrind, and its examples (some minutes)'
 	@echo 'make dpu          builds for a DPU: programs for its Arm cores, unit tests under QEMU, the acceptor without an operating system'
 	@echo 'make install      headers, libraries, pkg-config file and CMake package, to PREFIX (/usr/local) below DESTDIR'
+	@echo 'make deb          the package of this machine, built and looked at; BINARY=…, ARCH=arm64, PACKAGE=…: of a program that is there'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
 	@echo 'make bench        the figures of docs/benchmarks.md'
 	@echo 'make lint         rustfmt, clippy and rustdoc, warnings denied'
@@ -38,6 +39,7 @@ test: setup lint no-std
 	fi
 	@$(MAKE) --no-print-directory planted ARGS=
 	@$(MAKE) --no-print-directory embed
+	@$(MAKE) --no-print-directory package-check
 	tests/lab/run.sh
 
 lint: setup
@@ -103,6 +105,39 @@ install: libraries
 # LEAK_ROUNDS=100000 SEEDS=500: the long form; ONLY=lane: some of it.
 embed: embed-tools libraries
 	ffi/tests/run.sh $(TARGET_DIR)
+
+# A package of the program that is shipped, or of one that a cross build has left.
+deb: setup package-tools
+	$(if $(BINARY),,$(CARGO) build --release --package $(or $(PACKAGE),ringleader))
+	@deb=$$(packaging/deb.sh $(or $(BINARY),$(TARGET_DIR)/release/$(or $(PACKAGE),ringleader)) $(or $(ARCH),$$(dpkg --print-architecture)) $(PACKAGE)) && \
+		echo "$$deb" && packaging/check-deb.sh "$$deb" && $(if $(BINARY),true,packaging/boot-deb.sh "$$deb")
+
+# Units, chart and static pod; and the package of a program that the tests have built already.
+package-check: package-tools
+	@[ -x $(TARGET_DIR)/debug/ringleader ] || $(CARGO) build --quiet --package ringleader
+	@[ -x $(TARGET_DIR)/debug/ringleader-dpu ] || $(CARGO) build --quiet --package ringleader-dpu
+	@AGENT=$(abspath $(TARGET_DIR))/debug/ringleader-dpu packaging/check.sh
+	@for package in ringleader ringleader-dpu; do \
+		deb=$$(OUT=$(TARGET_DIR)/debian/debug packaging/deb.sh $(TARGET_DIR)/debug/$$package $$(dpkg --print-architecture) $$package) && \
+			packaging/check-deb.sh "$$deb" && packaging/boot-deb.sh "$$deb" || exit 1; \
+	done
+
+# Helm's engine comes as a Python package, as nothing else that is installed by name brings it.
+package-tools:
+	@missing=; \
+	for tool in lintian:lintian adduser:adduser systemd-analyze:systemd readelf:binutils dpkg-deb:dpkg unshare:util-linux python3:python3 \
+		systemd-nspawn:systemd-container pgrep:procps $(if $(filter arm64,$(ARCH)),aarch64-linux-gnu-strip:binutils-aarch64-linux-gnu); do \
+		command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
+	done; \
+	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
+	[ -z "$$missing" ] || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; } || \
+		{ echo "make deb: missing:$$missing" >&2; exit 1; }
+	@command -v cargo-deb >/dev/null || $(CARGO) install --quiet --locked cargo-deb
+	@venv=$(TARGET_DIR)/packaging-venv; \
+	cmp -s packaging/requirements.txt $$venv/requirements.txt || \
+		{ python3 -m venv $$venv && $$venv/bin/pip install --quiet --disable-pip-version-check --requirement packaging/requirements.txt && \
+		cp packaging/requirements.txt $$venv/; }
 
 embed-tools:
 	@missing=; \
