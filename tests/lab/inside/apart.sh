@@ -65,7 +65,7 @@ ended() {
     [ "$1" = dpu ] || eval "exec $((3 + $2))>&-"
 }
 leads() { timeout 5 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
-host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "its host is $2\|its host $2"; }
+host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "$([ "$2" = up ] && echo 'its host is up\|its host leads' || echo 'its host is down')"; }
 find_leader() {
     tries=0
     while :; do
