@@ -52,13 +52,14 @@ lab() {
     case $1 in
         # Ten minutes on two processors; more, when others need them, is no failure.
         short)
-            LAB_SECONDS=1800 boot unit links wire demo groups service apart chaos without bench
+            LAB_SECONDS=1800 boot unit links wire demo groups service chaos without bench
             lab icount
             ;;
         long)
             lab short
             lab several
             LAB_SECONDS=3600 boot many
+            LAB_SECONDS=3600 boot apart
             LAB_SECONDS=3600 LAB_ROUNDS=${LAB_ROUNDS:-20} boot chaos
             # Apart, for it may take the machine down; that the others are as they are is shown without it.
             boot weak || echo "lab: the weak fences took the machine down" >&2

@@ -223,7 +223,7 @@ impl<M: Memory> Replica<M> {
                 self.links[me].look_again();
             }
         }
-        self.watches[me].want_every(self.now, self.timing.beat_ns / 16);
+        self.watches[me].want_every(self.now, self.timing.beat_ns / 4);
         if group != 0 && !self.configuration.is_formed() && self.touch.has_lines {
             self.join(group);
         }

@@ -64,7 +64,7 @@ ended() {
     wait "$(cat "pid-$1-$2")"
     [ "$1" = dpu ] || eval "exec $((3 + $2))>&-"
 }
-leads() { timeout 5 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
+leads() { timeout 20 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
 host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "$([ "$2" = up ] && echo 'its host is up\|its host leads' || echo 'its host is down')"; }
 find_leader() {
     tries=0
