@@ -449,6 +449,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
     fn post_status(&mut self, now: Instant) {
         let status = self.replica.status();
         let mut words = Words::new_zeroed();
+        words.incarnation = self.replica.incarnation().0;
         words.formed = u64::from(status.group != 0);
         words.group_low = status.group as u64;
         words.group_high = (status.group >> 64) as u64;

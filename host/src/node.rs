@@ -48,7 +48,6 @@ use crate::{clock, lane, memory};
 #[derive(Debug)]
 pub struct Node {
     options: Options,
-    incarnation: u64,
     /// The id of the group that it forms if it is told to: always the same, however often it is told.
     group: u128,
     shared: Arc<Shared>,
@@ -138,7 +137,7 @@ impl Node {
         };
         let group = u128::from(high) << 64 | u128::from(low);
         let (agent, events, ended) = (agent.clone(), Mutex::new(consumer), Some(Mutex::new(ended)));
-        Ok(Node { options, incarnation, group, shared, commands, events, ended, agent })
+        Ok(Node { options, group, shared, commands, events, ended, agent })
     }
 
     /// Forms the group of all members: on one node, once. Waits until this node is in it; the others follow.
@@ -271,9 +270,10 @@ impl Node {
         self.agent.wait_for(&answer).map_err(|_| MeasureError::Closed)?
     }
 
-    /// The life of this node's memory, as [`crate::members::Member::incarnation`] names it in hexadecimal digits.
+    /// The life of this node's memory, as [`crate::members::Member::incarnation`] names it in hexadecimal digits. A host whose acceptor is
+    /// apart has that one's, once it has met it.
     pub fn incarnation(&self) -> u64 {
-        self.incarnation
+        self.shared.board.read().incarnation
     }
 
     /// What it was opened with.

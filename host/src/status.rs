@@ -163,6 +163,7 @@ pub struct HostState {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Words {
+    pub(crate) incarnation: u64,
     pub(crate) formed: u64,
     pub(crate) group_low: u64,
     pub(crate) group_high: u64,

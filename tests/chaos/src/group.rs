@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use ringleader::processes::{Fate, Process};
 
 use crate::judge::Life;
 use crate::list::Applied;
-use crate::wire::Setup;
+use crate::wire::{Part, Setup};
 
 /// A process of a node.
 #[derive(Debug)]
@@ -24,6 +24,14 @@ pub struct Slot {
     woken_at: Instant,
     /// It was stopped for so long that others may shoot it, or have done so.
     is_at_risk: bool,
+}
+
+/// The acceptor of a node, where it is a process of its own.
+#[derive(Debug)]
+struct Held {
+    process: Process,
+    /// The process of the node that it was started for.
+    life: u32,
 }
 
 /// How a process ended.
@@ -45,6 +53,8 @@ pub struct Group {
     setup: Setup,
     devices: Vec<String>,
     slots: BTreeMap<u8, Slot>,
+    /// Those that live.
+    acceptors: BTreeMap<u8, Held>,
     /// How many processes there were of each node.
     lives: BTreeMap<u8, u32>,
 }
@@ -52,7 +62,14 @@ pub struct Group {
 impl Group {
     /// No process yet. `program` is started for each, and `setup` is what they have in common.
     pub fn new(program: PathBuf, setup: Setup, devices: Vec<String>) -> Group {
-        Group { program, setup, devices, slots: BTreeMap::new(), lives: BTreeMap::new() }
+        Group {
+            program,
+            setup,
+            devices,
+            slots: BTreeMap::new(),
+            acceptors: BTreeMap::new(),
+            lives: BTreeMap::new(),
+        }
     }
 
     /// Starts a node, in a new life. To be called by the thread that lives as long as the program.
@@ -62,18 +79,27 @@ impl Group {
         let mut setup = Setup { node, life: *life, ..self.setup.clone() };
         let device = self.devices.iter().cycle().nth(usize::from(node) - 1).map(String::as_str);
         setup.neighbours = setup.neighbours.map(|neighbours| neighbours.on(device));
-        let mut command = Command::new(&self.program);
-        command
-            .args(["node", "--parent", &std::process::id().to_string(), "--setup"])
-            .arg(serde_json::to_string(&setup)?)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(Setup::said(&setup.dir, node, setup.life))?);
-        let process = Process::start(&mut command)?;
+        if setup.part == Part::Host && !self.acceptors.contains_key(&node) {
+            let acceptor = Setup { part: Part::Acceptor, ..setup.clone() };
+            let process = self.spawn(&acceptor, &Setup::acceptor_said(&setup.dir, node, setup.life))?;
+            self.acceptors.insert(node, Held { process, life: setup.life });
+        }
+        let process = self.spawn(&setup, &Setup::said(&setup.dir, node, setup.life))?;
         let slot =
             Slot { process, life: setup.life, wakes_at: None, woken_at: Instant::now(), is_at_risk: false };
         self.slots.insert(node, slot);
         Ok(())
+    }
+
+    fn spawn(&self, setup: &Setup, said: &Path) -> io::Result<Process> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["node", "--parent", &std::process::id().to_string(), "--setup"])
+            .arg(serde_json::to_string(setup)?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(said)?);
+        Process::start(&mut command)
     }
 
     /// Whether a process of that node lives, be it stopped.
@@ -96,9 +122,15 @@ impl Group {
         self.slots.iter().filter(|(_, slot)| slot.is_at_risk).map(|(node, _)| *node)
     }
 
-    /// SIGKILL.
+    /// SIGKILL. Where host and acceptor are apart, for both, or every other time for the host alone: its node has lost nothing then.
     pub fn kill(&mut self, node: u8) -> io::Result<()> {
         let Some(mut slot) = self.slots.remove(&node) else { return Ok(()) };
+        if slot.life.is_multiple_of(2)
+            && let Some(mut acceptor) = self.acceptors.remove(&node)
+        {
+            acceptor.process.kill()?;
+            acceptor.process.wait()?;
+        }
         slot.process.kill()?;
         slot.process.wait()
     }
@@ -143,8 +175,26 @@ impl Group {
                 ended.push(Ended { node: *node, fate, is_fence });
             }
         }
+        // An acceptor ends when it cannot fence a writer. Its host is of no use then.
+        for (node, held) in &mut self.acceptors {
+            if held.process.went()? {
+                let fate = held.process.fate().clone();
+                let said = fs::read_to_string(Setup::acceptor_said(&self.setup.dir, *node, held.life))?;
+                let is_fence = matches!(fate, Fate::Died(_)) && said.contains("could not be fenced in time");
+                ended.retain(|gone| gone.node != *node);
+                ended.push(Ended { node: *node, fate, is_fence });
+            }
+        }
         for gone in &ended {
-            self.slots.remove(&gone.node);
+            if self.acceptors.get(&gone.node).is_some_and(|held| !held.process.lives()) {
+                self.acceptors.remove(&gone.node);
+            }
+            if let Some(mut slot) = self.slots.remove(&gone.node)
+                && slot.process.lives()
+            {
+                slot.process.kill()?;
+                slot.process.wait()?;
+            }
         }
         Ok(ended)
     }

@@ -52,6 +52,9 @@ struct Args {
     /// Bytes of each ring [default: another one each round]
     #[arg(long, value_name = "BYTES")]
     ring: Option<String>,
+    /// Host and acceptor of each node are processes of their own: hosts die alone, or with their acceptor
+    #[arg(long)]
+    apart: bool,
     /// Whether leaders may answer by their lease [default: in half of the rounds]
     #[arg(long, value_name = "BOOL")]
     lease_reads: Option<bool>,
@@ -99,6 +102,10 @@ impl Args {
         if let Some(ring) = &self.ring {
             options.ring_len = Some(parse_len(ring).map_err(|error| format!("--ring: {error}"))?);
         }
+        if self.apart && self.fabric == Fabric::Verbs {
+            return Err("--apart: only with --fabric shm".to_owned());
+        }
+        options.apart = self.apart;
         (options.nodes, options.lease_reads, options.plant) = (self.nodes, self.lease_reads, self.plant);
         Ok(options)
     }

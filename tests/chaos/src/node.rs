@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use ringleader::config::Notify;
 use ringleader::processes::die_with_parent;
 use ringleader::{
-    ChangeMembersError, Confirm, Entry, Handle, LeaseReads, Node, Options, Outcome, Quorum, ReadOutcome,
-    Reader, Readmit, Role, StateMachine, TransferError,
+    Acceptor, ChangeMembersError, Confirm, Entry, Half, Handle, LeaseReads, Node, Options, Outcome, Quorum,
+    ReadOutcome, Reader, Readmit, Role, StateMachine, TransferError,
 };
 use ringleader_core::membership::ChangeError;
 
 use crate::list::{Applied, Command, List, RECORD_LEN};
-use crate::wire::{Answer, How, Line, NodeStatus, NotRead, Plant, Question, Setup, WriteEnd};
+use crate::wire::{Answer, How, Line, NodeStatus, NotRead, Part, Plant, Question, Setup, WriteEnd};
 
 /// How long an acknowledgement waits for what its command came to.
 const EFFECT_WITHIN: Duration = Duration::from_millis(50);
@@ -112,13 +112,17 @@ struct Served {
 
 /// Runs a node for the process `parent`, until it is told to end.
 pub fn run(parent: u32, setup: &str) -> ExitCode {
-    let served = die_with_parent(parent).map_err(|error| error.to_string()).and_then(|bound| {
+    let setup = die_with_parent(parent).map_err(|error| error.to_string()).and_then(|bound| {
         if !bound {
             return Err("is started by `chaos`, not by hand".to_owned());
         }
-        Served::open(serde_json::from_str(setup).map_err(|error| error.to_string())?)
+        serde_json::from_str::<Setup>(setup).map_err(|error| error.to_string())
     });
-    match served.and_then(|served| served.listen().map_err(|error| error.to_string())) {
+    let ran = setup.and_then(|setup| match setup.part {
+        Part::Acceptor => hold(&setup),
+        _ => Served::open(setup)?.listen().map_err(|error| error.to_string()),
+    });
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("chaos node: {error}");
@@ -127,25 +131,42 @@ pub fn run(parent: u32, setup: &str) -> ExitCode {
     }
 }
 
+/// Options of this process.
+fn options_of(setup: &Setup) -> Result<Options, String> {
+    let mut options = Options::new(&setup.dir, setup.node, (1..=setup.members).collect::<Vec<u8>>());
+    options.founders = (1..=setup.founders).collect();
+    options.ring_len = setup.ring_len;
+    options.snapshot_len = Some(if setup.part == Part::Whole { SNAPSHOT_LEN } else { 0 });
+    options.half = if setup.part == Part::Host { Half::Proposer } else { Half::Whole };
+    options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
+    options.timing = setup.profile.timing();
+    options.readmit = if setup.readmits { Readmit::Auto } else { Readmit::Ask };
+    options.lease_reads = setup.lease_reads.then_some(LeaseReads { clocks_drift_below_ppm: 1000 });
+    options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
+    options.notify = if setup.wakes { Notify::Imm } else { Notify::Poll };
+    if let Some(neighbours) = &setup.neighbours {
+        options.transport = neighbours.transport(setup.node, "chaos")?;
+    }
+    Ok(options)
+}
+
+/// An acceptor, until it is killed.
+fn hold(setup: &Setup) -> Result<(), String> {
+    let acceptor = Acceptor::open(options_of(setup)?).map_err(|error| error.to_string())?;
+    while !acceptor.status().closed {
+        while acceptor.next_event().is_some() {}
+        thread::sleep(Duration::from_millis(50));
+    }
+    Err("the acceptor has ended".to_owned())
+}
+
 impl Served {
     fn open(setup: Setup) -> Result<Arc<Served>, String> {
         let file = File::create(Setup::applied(&setup.dir, setup.node, setup.life));
         let file = file.map_err(|error| error.to_string())?;
         let shared =
             Arc::new(Shared { list: Mutex::default(), grew: Condvar::new(), loads: AtomicU64::new(0) });
-        let mut options = Options::new(&setup.dir, setup.node, (1..=setup.members).collect::<Vec<u8>>());
-        options.founders = (1..=setup.founders).collect();
-        options.ring_len = setup.ring_len;
-        options.snapshot_len = Some(SNAPSHOT_LEN);
-        options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
-        options.timing = setup.profile.timing();
-        options.readmit = if setup.readmits { Readmit::Auto } else { Readmit::Ask };
-        options.lease_reads = setup.lease_reads.then_some(LeaseReads { clocks_drift_below_ppm: 1000 });
-        options.quorum = if setup.stored { Quorum::Stored } else { Quorum::Live };
-        options.notify = if setup.wakes { Notify::Imm } else { Notify::Poll };
-        if let Some(neighbours) = &setup.neighbours {
-            options.transport = neighbours.transport(setup.node, "chaos")?;
-        }
+        let options = options_of(&setup)?;
         let machine = Machine { shared: Arc::clone(&shared), file, plant: setup.plant, node: setup.node };
         let node = Node::open(options, machine).map_err(|error| error.to_string())?;
         Ok(Arc::new(Served { setup, shared, node: RwLock::new(Some(node)) }))

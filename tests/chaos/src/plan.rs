@@ -25,9 +25,14 @@ pub struct Options {
     pub slower: u64,
     /// Whether leases may be read by; half of the rounds when not given.
     pub lease_reads: Option<bool>,
+    /// Host and acceptor of each node are processes of their own.
+    pub apart: bool,
     /// What is made wrong, to see that it is found.
     pub plant: Option<Plant>,
 }
+
+/// Bytes of each ring where host and acceptor are apart: what a host that comes back finds there begins with the first entry.
+const WHOLE_LOG: u64 = 32 << 20;
 
 impl Options {
     /// On shared memory.
@@ -39,6 +44,7 @@ impl Options {
             nodes: None,
             slower: 1,
             lease_reads: None,
+            apart: false,
             plant: None,
         }
     }
@@ -188,6 +194,10 @@ impl Round {
             faults: Vec::new(),
             lasts_ms,
         };
+        if options.apart {
+            round.ring_len = WHOLE_LOG;
+            round.max_len = round.max_len.min(200);
+        }
         let mut at_ms = 0;
         let busy = rng.pick(&[60, 150, 400]) * slower;
         loop {

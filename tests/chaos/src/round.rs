@@ -25,7 +25,7 @@ use crate::plan::{Options, Round};
 use crate::record::{Look, Moments, Record};
 use crate::totals::{Counts, Happened};
 use crate::watch::Watch;
-use crate::wire::{Answer, How, Line, NodeStatus, Question, Setup, ask};
+use crate::wire::{Answer, How, Line, NodeStatus, Part, Question, Setup, ask};
 
 /// Bytes of entries in a round: a list of as many of the smallest ones fits into a snapshot.
 const ROOM: u64 = 7 << 20;
@@ -122,6 +122,7 @@ pub fn play(
         stored: round.stored,
         wakes: round.wakes,
         readback: round.readback,
+        part: if options.apart { Part::Host } else { Part::Whole },
         neighbours,
         plant: options.plant,
     };

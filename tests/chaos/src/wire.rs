@@ -37,10 +37,23 @@ pub struct Setup {
     pub wakes: bool,
     /// WRITEs are confirmed by READs.
     pub readback: bool,
+    /// What of the node this process is.
+    pub part: Part,
     /// `None` on shared memory.
     pub neighbours: Option<Neighbours>,
     /// What is made wrong, to see that it is found.
     pub plant: Option<Plant>,
+}
+
+/// What of its node a process is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Its acceptor, whose host is another process.
+    Acceptor,
+    /// That host.
+    Host,
 }
 
 impl Setup {
@@ -52,6 +65,11 @@ impl Setup {
     /// What that process of a node applied.
     pub fn applied(dir: &Path, node: u8, life: u32) -> PathBuf {
         dir.join(format!("node-{node}.life-{life}.applied"))
+    }
+
+    /// What the acceptor of that process said, where it is apart.
+    pub fn acceptor_said(dir: &Path, node: u8, life: u32) -> PathBuf {
+        dir.join(format!("node-{node}.life-{life}.acceptor.log"))
     }
 
     /// What it said.

@@ -66,6 +66,14 @@ fn rounds_end_well() {
     assert_eq!(said.matches("round ").count().to_string(), ROUNDS, "{said}");
 }
 
+#[test]
+fn rounds_of_hosts_and_acceptors_end_well() {
+    let turn = turn();
+    let (status, said) = turn.chaos(&format!("--apart --rounds {ROUNDS}"));
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(said.matches("round ").count().to_string(), ROUNDS, "{said}");
+}
+
 /// What a seed plants is found in one of a few rounds, and what is found is kept.
 fn is_found(plant: &str, as_what: &str) {
     let turn = turn();
