@@ -805,7 +805,7 @@ fn options_that_cannot_be_are_named() {
     assert!(said(|options| options.timeouts.alive = options.timeouts.idle).contains("time-outs"));
     let taken = TcpListener::bind(loopback(0)).expect("a port");
     let mut options = good.clone();
-    options.listen = taken.local_addr().expect("an address");
+    options.listen = Some(taken.local_addr().expect("an address"));
     let error = Exchange::start(options).expect_err("taken");
     assert!(matches!(error, ExchangeError::Listen { .. }));
     assert!(error.to_string().contains(&taken.local_addr().expect("an address").to_string()));

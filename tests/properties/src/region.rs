@@ -9,6 +9,7 @@ use ringleader::fabric::Fabric;
 use ringleader::fabric::shm::{NicHeader, Observed, Options, Owner, RegionFault, ShmFabric, path_of};
 use ringleader_core::layout::{Line, MAX_RING_LEN, MIN_RING_LEN, control, log, snapshot};
 use ringleader_core::mem::Area;
+use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Epoch, Incarnation, NodeId, Position};
 use ringleader_core::verb::{Class, Completion, RequestId, Status, Verb};
 use zerocopy::{FromBytes, IntoBytes};
@@ -32,7 +33,7 @@ const fn file_len(ring_len: u64, snapshot_len: u64) -> u64 {
 fn header() -> NicHeader {
     let mut header = NicHeader::read_from_bytes(&[0; 128]).expect("a header is 128 bytes long");
     header.magic = u64::from_le_bytes(*b"rl-shmem");
-    header.format = 3;
+    header.format = 4;
     header.header_len = 128;
     header.pid = u64::from(u32::MAX);
     header.node = IDENTITY.node;
@@ -74,7 +75,9 @@ pub fn region_header(bytes: &[u8]) {
                 assert!(header.ring_len.is_power_of_two());
                 assert!((MIN_RING_LEN..=MAX_RING_LEN).contains(&header.ring_len));
                 assert_eq!((header.control, header.log), (CONTROL, LOG));
-                assert_eq!((len, len), (header.file_len, file_len(header.ring_len, header.snapshot_len)));
+                let whole = file_len(header.ring_len, header.snapshot_len);
+                let expected = if header.is_host() { CONTROL } else { whole };
+                assert_eq!((len, len), (header.file_len, expected));
                 assert!(header.snapshot_len.is_multiple_of(64 << 10));
                 assert_eq!(header.node_id().0, header.node as u8);
             }
@@ -151,6 +154,7 @@ fn fabric(dir: &Path, node: NodeId) -> std::result::Result<ShmFabric, ringleader
         incarnation: Incarnation(12),
         ring_len: RING,
         snapshot_len: SNAPSHOT,
+        half: Half::Whole,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|(fabric, _)| fabric)
