@@ -379,6 +379,8 @@ machines! {
         StuckInvalid,
         /// stuck: the log is damaged
         StuckDamaged,
+        /// stuck: what comes next is not in the acceptor's ring any more
+        StuckBelow,
     }
 }
 

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringleader::{
-    Acceptor, Change, CloseError, Entry, Half, Node, OpenError, Options, Outcome, Read, ReadOutcome, Role,
+    Acceptor, Change, CloseError, Entry, Event, Half, Node, OpenError, Options, Outcome, Read, ReadOutcome,
+    Role,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -218,4 +219,32 @@ fn two_hosts_of_one_node_do_not_run_at_once_and_wrong_halves_are_named() {
     assert!(error.contains("snapshot of 1048576 bytes"), "{error}");
     host.node.close().unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+/// What it needs was written over in its acceptor's ring: it says so, and stands for nothing.
+#[test]
+fn a_host_that_was_away_for_longer_than_the_ring_says_so() {
+    let mut group = Group::form(0);
+    group.commit(5);
+    let leader = group.leader().unwrap();
+    let node = leader % 3 + 1;
+    // More than two laps of the ring, which all hosts apply.
+    let handed = |group: &Group, count: usize| {
+        until("all are applied", || (group.host(node).applied().len() >= count).then_some(()));
+    };
+    for _ in 0..40 {
+        let mut handle = group.host(group.leader().unwrap()).node.handle();
+        handle.propose(&[7; 30_000]).unwrap();
+        handle.wait(PATIENCE).unwrap();
+    }
+    handed(&group, 40);
+    group.hosts[usize::from(node) - 1].take().unwrap().node.close().unwrap();
+    let host = Host::open(group.dir.path(), node, Half::Proposer);
+    until("it is stuck", || {
+        let event = host.node.next_event()?.event;
+        matches!(event, Event::Stuck { .. }).then_some(())
+    });
+    assert!(host.applied().is_empty());
+    // The others go on, with its acceptor.
+    group.commit(20);
 }

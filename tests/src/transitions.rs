@@ -86,6 +86,10 @@ const UNREACHABLE: &[(&str, &str)] = &[
     ("applier: stuck: the kind", "only by an entry of a newer version; the core's tests make one"),
     ("applier: stuck: what is committed", "only in damaged memory; the core's tests damage it"),
     ("applier: stuck: the log is damaged", "only in damaged memory; the core's tests damage it"),
+    (
+        "applier: stuck: what comes next",
+        "only of hosts that are apart and come back late; host/tests/apart.rs has one",
+    ),
 ];
 
 /// All transitions, with their counts up to now.

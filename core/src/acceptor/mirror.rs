@@ -130,6 +130,12 @@ impl Acceptor {
         self.roster.follow(&self.walker, log, self.me.ring_len);
     }
 
+    /// Whether what begins there is not in the acceptor's ring any more, which goes on from its anchor.
+    pub(crate) fn has_lost(&self, position: Position) -> bool {
+        let ring_len = self.me.ring_len;
+        self.mirror.as_ref().is_some_and(|mirror| mirror.anchor.0 > position.0.saturating_add(ring_len))
+    }
+
     /// The next READ of the log, of as much as there is room for: what the application does not have yet stays.
     pub(crate) fn poll_pull<M: Memory>(&mut self, on: &Surroundings<M>, applied: Position) -> Option<Verb> {
         let ring_len = self.me.ring_len;

@@ -12,6 +12,7 @@ use crate::layout::{
     staging,
 };
 use crate::mailbox::{Inbox, Outbox, Route};
+use crate::mark;
 use crate::mem::Memory;
 use crate::membership::Configuration;
 use crate::options::Half;
@@ -228,6 +229,12 @@ impl<M: Memory> Replica<M> {
             self.join(group);
         }
         self.acceptor.walk_mirror(&self.areas.log);
+        let needed = self.applied.position;
+        if self.configuration.is_formed() && !self.stuck && self.acceptor.has_lost(needed) {
+            // What is not there cannot be applied, nor a candidacy be judged by it, which would cost its leader the lead for nothing.
+            self.get_stuck(mark::Applier::StuckBelow);
+            self.proposer.set_stands(false);
+        }
         let promise = self.acceptor.promise();
         if promise != self.touch.promised {
             self.touch.promised = promise;
