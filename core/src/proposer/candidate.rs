@@ -170,6 +170,8 @@ impl Proposer {
         self.see_promise(Promise::new(term, self.me.node));
         self.role = Role::Candidate;
         self.was_older = false;
+        // What a former candidacy was judged by says nothing of this one.
+        on.acceptor.forget_own_vote();
         on.events.push(Event::Campaign { term });
         let deadline = on.now.after(self.timing.campaign_timeout_ns);
         self.turn(Election::OwnVote { term, deadline }, why);
@@ -203,7 +205,11 @@ impl Proposer {
             None if on.now < deadline => return,
             None => return self.end_campaign(on, mark::Candidate::OwnLate),
         };
-        // Now the whole log was walked: this is the configuration that the candidacy is judged by.
+        // Now the whole log was walked: this is the configuration that the candidacy is judged by. Where the acceptor is apart it is in
+        // force from the next step on, and nothing is judged by the one before.
+        if self.here != self.me.node && on.configuration.entry() != on.acceptor.candidacy().entry() {
+            return;
+        }
         if !self.may_stand(on) {
             return self.end_campaign(on, mark::Candidate::NoVoter);
         }

@@ -129,6 +129,16 @@ impl Configurations {
                 ),
             ));
         }
+        // A leader was elected by its whole log. (Where it is apart it goes by one of its own.)
+        if seen.leads && !seen.is_stale && member.configuration.index < last {
+            return Err(Violation::new(
+                9,
+                format!(
+                    "node {} leads by the configuration of entry {}, though that of entry {last} is below its anchor",
+                    member.id, member.configuration.index
+                ),
+            ));
+        }
         // What a leader goes by stands in its staging ring, and who asks for votes has walked its whole log before.
         let was_stale = self.stale.remove(&member.id);
         if takes_part || configuration.index <= seen.anchor.index {
