@@ -331,7 +331,9 @@ mod tests {
                 bytes.extend_from_slice(&body[..len]);
                 if let Some(head) = bytes.get_mut(1..3) {
                     head.copy_from_slice(&[node, name_len]);
-                    bytes[3] %= 4;
+                }
+                if let Some(half) = bytes.get_mut(3) {
+                    *half %= 4;
                 }
                 if let Some(message) = Message::decode(&bytes) {
                     // Padding and reserved bytes aside.
