@@ -8,7 +8,7 @@ ROUNDS ?= 20
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries dpu deb package-check package-tools
+.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries dpu doca deb package-check package-tools
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -22,6 +22,7 @@ help:
 	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
 	@echo 'make embed        libringleader for C and C++: its tests, under sanitizers and valgrind, and its examples (some minutes)'
 	@echo 'make dpu          builds for a DPU: programs for its Arm cores, unit tests under QEMU, the acceptor without an operating system'
+	@echo 'make doca         host memory in the hands of a DPU (NVIDIA DOCA), built and tested against a stand-in for the SDK'
 	@echo 'make install      headers, libraries, pkg-config file and CMake package, to PREFIX (/usr/local) below DESTDIR'
 	@echo 'make deb          the package of this machine, built and looked at; BINARY=…, ARCH=arm64, PACKAGE=…: of a program that is there'
 	@echo 'make acceptance   the demo over and over in every mode, with a table of medians (some minutes)'
@@ -40,6 +41,7 @@ test: setup lint no-std
 	@$(MAKE) --no-print-directory planted ARGS=
 	@$(MAKE) --no-print-directory embed
 	@$(MAKE) --no-print-directory package-check
+	@$(MAKE) --no-print-directory doca
 	tests/lab/run.sh
 
 lint: setup
@@ -93,6 +95,16 @@ lab: setup
 # For targets that rustc lacks it makes a root with Debian's, which takes root, once a minute, and 3 GB; see scripts/dpu/run.sh --help.
 dpu: setup
 	@CARGO='$(CARGO)' scripts/dpu/run.sh $(ARGS)
+
+# Against the stand-in for the SDK; docs/doca.md says how to build with the real one.
+doca: setup
+	@command -v pkg-config >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends pkg-config; } || \
+		{ echo 'make doca: missing: pkg-config' >&2; exit 1; }
+	RINGLEADER_DOCA_STAND_IN=1 $(CARGO) clippy --package ringleader-doca --features doca --all-targets --quiet -- --deny warnings
+	RINGLEADER_DOCA_STAND_IN=1 RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --package ringleader-doca --features doca --no-deps --quiet
+	RINGLEADER_DOCA_STAND_IN=1 $(CARGO) test --quiet --package ringleader-doca --features doca
+	@CARGO='$(CARGO)' doca/tests/build.sh
 
 # The library for C and C++, as it is shipped: shared and static, and the core by itself.
 libraries: setup
