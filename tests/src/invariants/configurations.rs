@@ -129,8 +129,9 @@ impl Configurations {
                 ),
             ));
         }
-        // A leader was elected by its whole log. (Where it is apart it goes by one of its own.)
-        if seen.leads && !seen.is_stale && member.configuration.index < last {
+        // A leader was elected by its whole log. (Where it is apart it goes by one of its own, and may be deposed without knowing it yet.)
+        let leads = seen.leads && !seen.is_stale && seen.leading == seen.promise;
+        if leads && member.configuration.index < last {
             return Err(Violation::new(
                 9,
                 format!(
