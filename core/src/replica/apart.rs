@@ -204,6 +204,14 @@ impl<M: Memory> Replica<M> {
     /// Takes over what the own acceptor has published.
     pub(super) fn follow_acceptor(&mut self) {
         let me = self.me.node;
+        // Nodes that are whole have always something to tell each other. A host may be connected to a life that is over for good, and
+        // hear of it only when it wants something of it.
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if node != me && self.links[node].is_up() {
+                self.watches[node].want_every(self.now, self.timing.suspect_after_ns);
+            }
+        }
         let link = &self.links[me];
         let is_up = link.is_up();
         let moved_at = self.watches[me].moved_at().filter(|_| is_up);
