@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use ringleader::cli::start_logging;
+use ringleader::cli::{Which, start_logging};
 use ringleader::config::{Config, Dpu, FenceHost, Placement};
 use ringleader::health::parse_address;
 use ringleader::service::control::{Answer, Question, ask};
@@ -60,17 +60,6 @@ enum Command {
     },
 }
 
-/// Which node is meant.
-#[derive(clap::Args, Debug)]
-struct Which {
-    /// The configuration, with a table [dpu]: of this node, or of all nodes of the group
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Which node, in place of the one that the file names
-    #[arg(long, value_name = "ID")]
-    node: Option<u8>,
-}
-
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -78,28 +67,27 @@ pub fn main() -> ExitCode {
         return wrong(error);
     }
     match cli.command {
-        Command::Run { which, health } => match which.config() {
+        Command::Run { which, health } => match config_of(&which) {
             Ok((config, dpu)) => run(&config.with_health(health), &dpu),
             Err(error) => wrong(error),
         },
-        Command::Status { which, json } => match which.config() {
+        Command::Status { which, json } => match config_of(&which) {
             Ok((_, dpu)) => status(&dpu, json),
             Err(error) => wrong(error),
         },
     }
 }
 
-impl Which {
-    fn config(&self) -> Result<(Config, Dpu), String> {
-        let config = Config::read(&self.config, self.node).map_err(|error| error.to_string())?;
-        let Some(dpu) = config.dpu.clone() else {
-            let path = config.path.display();
-            return Err(format!(
-                "{path}: no table [dpu]: the acceptor of this node is not apart, ringleader run runs it"
-            ));
-        };
-        Ok((config, dpu))
-    }
+/// The configuration, which says that the acceptor is apart.
+fn config_of(which: &Which) -> Result<(Config, Dpu), String> {
+    let config = which.config().map_err(|error| error.to_string())?;
+    let Some(dpu) = config.dpu.clone() else {
+        let path = config.path.display();
+        return Err(format!(
+            "{path}: no table [dpu]: the acceptor of this node is not apart, ringleader run runs it"
+        ));
+    };
+    Ok((config, dpu))
 }
 
 fn run(config: &Config, dpu: &Dpu) -> ExitCode {

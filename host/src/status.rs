@@ -1,5 +1,7 @@
 //! A snapshot of a node that any thread may take at any time, and the board it is taken from.
 
+use std::fmt;
+
 use ringleader_core::proposer::FollowerState as CoreState;
 use ringleader_core::snapshot;
 use ringleader_core::types::{MAX_NODES, NodeId};
@@ -157,6 +159,16 @@ pub struct HostState {
     pub leads: bool,
     /// Names its start: another one has another number.
     pub boot: u64,
+}
+
+impl fmt::Display for HostState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HostState { alive: false, .. } => "its host is down",
+            HostState { leads: true, .. } => "its host leads",
+            _ => "its host is up",
+        })
+    }
 }
 
 /// A status as words. The followers are rows by node.

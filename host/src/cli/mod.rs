@@ -64,7 +64,7 @@ enum Command {
 
 /// Which node is meant.
 #[derive(clap::Args, Debug)]
-struct Which {
+pub struct Which {
     /// The configuration: of this node, or of all nodes of the group
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -74,7 +74,8 @@ struct Which {
 }
 
 impl Which {
-    fn config(&self) -> Result<Config, ConfigError> {
+    /// What the file says of it.
+    pub fn config(&self) -> Result<Config, ConfigError> {
         Config::read(&self.config, self.node)
     }
 }

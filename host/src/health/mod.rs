@@ -43,6 +43,7 @@ use std::{fmt, io};
 use mio::Waker;
 
 pub use nodes::Nodes;
+pub(crate) use nodes::describe_acceptor;
 use notify::Manager;
 pub(crate) use notify::VARIABLES;
 pub use page::{Kind, Metric, Page};

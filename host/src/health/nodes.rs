@@ -81,18 +81,19 @@ impl Watched for Nodes {
     }
 }
 
-fn describe_acceptor(group: &str, status: &Status) -> String {
-    let node = status.node;
+/// What an acceptor alone is, in a few words.
+pub(crate) fn describe_acceptor(group: &str, status: &Status) -> String {
+    let of = format!("acceptor of node {} of {group}", status.node);
+    let host = status.host.map_or_else(|| "its host has not come yet".to_owned(), |host| host.to_string());
     if !status.formed {
-        return format!("acceptor of node {node} of {group}: waits for its host to form the group");
+        return format!("{of}: waits for its group; {host}");
     }
-    if status.removed {
-        return format!("acceptor of node {node} of {group}: was removed from group {:032x}", status.group);
-    }
-    format!(
-        "acceptor of node {node} of {group}: answers votes, term {}, group {:032x}",
-        status.term, status.group
-    )
+    let led = match status.leader {
+        _ if status.removed => "was removed".to_owned(),
+        Some(leader) => format!("follows node {leader} in term {}", status.term),
+        None => "nobody leads".to_owned(),
+    };
+    format!("{of}: {led}, group {:032x}; {host}", status.group)
 }
 
 /// It is a member of its group, and follows or leads. An acceptor alone answers votes whoever leads, and above all when nobody does.

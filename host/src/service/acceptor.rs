@@ -8,12 +8,11 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::control::{self, Asked, Control};
-use super::status::NodeStatus;
 use super::{Error, bind_health, options_of, say, start_agent};
 use crate::config::{Config, Dpu};
-use crate::health::Nodes;
+use crate::health::{Nodes, describe_acceptor};
 use crate::signals::Signals;
-use crate::{Acceptor, HostState, Status};
+use crate::{Acceptor, Status};
 
 /// How often it is looked at.
 const NAP: Duration = Duration::from_millis(2);
@@ -31,9 +30,7 @@ pub fn run_acceptor(config: &Config, mut look: impl FnMut(&Status)) -> Result<()
     let agent = start_agent(std::slice::from_ref(config))?;
     let acceptor =
         Acceptor::open_on(&agent, options_of(config)?).map_err(|error| Error::Wrong(error.to_string()))?;
-    let about = config.clone();
-    let watched =
-        Nodes::new(&agent).with(config.group, acceptor.view(), move |status| describe(&about, status));
+    let watched = Nodes::new(&agent).with_acceptor(config.group, &acceptor);
     let health = door.open(watched).map_err(|error| Error::Failed(error.to_string()))?;
     let ended = attend(config, &acceptor, &control, &signals, &mut look);
     health.stopping();
@@ -60,10 +57,12 @@ fn attend(
                 break Err(Error::Failed("the agent has ended".to_owned()));
             }
             look(&status);
-            let line = describe(config, &status);
-            if shown.as_ref() != Some(&line) {
-                say(format_args!("{line}"));
-                shown = Some(line);
+            // What of it is said.
+            let Status { formed, removed, term, leader, host, .. } = status;
+            let about = Some((formed, removed, term, leader, host));
+            if shown != about {
+                say(format_args!("{}", describe_acceptor(config.group.as_str(), &status)));
+                shown = about;
             }
             // Events are for applications.
             while acceptor.next_event().is_some() {}
@@ -79,25 +78,4 @@ fn attend(
         stop.store(true, Ordering::Relaxed);
         ended
     })
-}
-
-/// What an acceptor is, in a few words.
-fn describe(config: &Config, status: &Status) -> String {
-    let (node, name) = (status.node, config.group);
-    let host = match status.host {
-        None => "its host has not come yet",
-        Some(HostState { alive: false, .. }) => "its host is down",
-        Some(HostState { leads: true, .. }) => "its host leads",
-        Some(_) => "its host is up",
-    };
-    if !status.formed {
-        return format!("acceptor of node {node} of {name}: waits for its group; {host}");
-    }
-    let NodeStatus { group, .. } = NodeStatus::new("", status);
-    let led = match status.leader {
-        _ if status.removed => "was removed".to_owned(),
-        Some(leader) => format!("follows node {leader} in term {}", status.term),
-        None => "nobody leads".to_owned(),
-    };
-    format!("acceptor of node {node} of {name}: {led}, group {group}; {host}")
 }

@@ -107,7 +107,7 @@ impl fmt::Display for NodeStatus {
         write!(f, "node {} of {}: ", self.node, self.name)?;
         if !self.formed {
             f.write_str("its group is not formed")?;
-            return self.write_host(f);
+            return self.host.map_or(Ok(()), |host| write!(f, ", {host}"));
         }
         if self.removed {
             return write!(f, "was removed from group {}", self.group);
@@ -132,7 +132,9 @@ impl fmt::Display for NodeStatus {
                 write!(f, ", takes the state of node {source}: {}", Part(fetched, len))?;
             }
         }
-        self.write_host(f)?;
+        if let Some(host) = self.host {
+            write!(f, ", {host}")?;
+        }
         for follower in &self.followers {
             let counts = if follower.counts { "" } else { ", does not count" };
             write!(
@@ -145,17 +147,6 @@ impl fmt::Display for NodeStatus {
             }
         }
         Ok(())
-    }
-}
-
-impl NodeStatus {
-    fn write_host(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host {
-            Some(HostState { alive: false, .. }) => f.write_str(", its host is down"),
-            Some(HostState { leads: true, .. }) => f.write_str(", its host leads"),
-            Some(_) => f.write_str(", its host is up"),
-            None => Ok(()),
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 # dies, and takes its host with it; the way between the two is cut.
 set -u
 . /lab/inside/common.sh
+. /lab/inside/lines.sh
 fleet 6
 work=/tmp/apart
 rm -rf "$work"
@@ -18,15 +19,6 @@ fail() {
     # shellcheck disable=SC2046
     kill -9 $(cat "$work"/pid-* 2>/dev/null) 2>/dev/null
     exit 1
-}
-# Waits up to a minute until a command succeeds.
-until_true() {
-    tries=0
-    until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt ${TRIES:-300} ] || fail "never: $*"
-        sleep 0.2
-    done
 }
 configuration() {
     echo "group = \"lab\""
@@ -66,43 +58,11 @@ ended() {
 }
 leads() { timeout 20 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
 host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "$([ "$2" = up ] && echo 'its host is up\|its host leads' || echo 'its host is down')"; }
-find_leader() {
-    tries=0
-    while :; do
-        for leader in "$@"; do leads "$leader" && return; done
-        tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || fail "nobody leads of $*"
-        sleep 0.2
-    done
-}
-# Gives 500 lines to whoever leads until all of a batch are applied on the given nodes.
-batch=0
-replicate() {
-    for _ in 1 2 3 4 5 6; do
-        batch=$((batch + 1))
-        find_leader "$@"
-        seq 1 500 | sed "s/^/$batch-/" > given
-        eval "cat given >&$((3 + leader))"
-        for _ in $(seq 1 100); do
-            whole=1
-            for node in "$@"; do [ "$(grep -c "^$batch-" "applied-$node")" = 500 ] || whole=0; done
-            [ "$whole" = 0 ] || break
-            sleep 0.2
-        done
-        [ "$whole" = 0 ] || break
-        say "node $leader lost the lead with lines under way"
-    done
-    [ "$whole" = 1 ] || fail "500 lines are never applied in one piece"
-    for node in "$@"; do
-        until_true cmp "applied-$1" "applied-$node"
-        [ -z "$(sort "applied-$node" | uniq -d)" ] || fail "node $node has lines twice"
-    done
-}
 for node in 1 2 3; do start_dpu "$node"; start_host "$node"; done
 say "three nodes of two processes run"
 for node in 1 2 3; do until_true host_is "$node" up; done
 "$host" form --config host-1.toml --node 1 --timeout 60 || fail "not formed"
-replicate 1 2 3
+replicate 500 1 2 3
 say "500 lines on three nodes, node $leader leads"
 
 # A host hangs while it leads; another machine's host takes over, with the vote of its DPU.
@@ -111,11 +71,11 @@ others=$(echo 1 2 3 | sed "s/$gone//")
 signal STOP host "$gone"
 until_true host_is "$gone" down
 # shellcheck disable=SC2086
-replicate $others
+replicate 500 $others
 say "the host of node $gone was stopped, node $leader took over"
 signal CONT host "$gone"
 until_true host_is "$gone" up
-replicate 1 2 3
+replicate 500 1 2 3
 say "it goes on, and has the same"
 
 # It dies. With another node gone, nothing is committed without the vote of its DPU.
@@ -129,14 +89,14 @@ find_leader $(echo 1 2 3 | sed "s/$gone//")
 third=$(echo 1 2 3 | sed "s/$gone//; s/$leader//" | tr -d ' ')
 signal STOP host "$third"
 signal STOP dpu "$third"
-replicate "$leader"
+replicate 500 "$leader"
 say "committed by node $leader and the DPU of node $gone, whose host is dead; node $third hangs"
 start_host "$gone"
 until_true cmp "applied-$gone" "applied-$leader"
 say "its host came back, and found all of it there"
 signal CONT dpu "$third"
 signal CONT host "$third"
-replicate 1 2 3
+replicate 500 1 2 3
 
 # A DPU dies, and its log with it: the host ends, and both come as another life.
 find_leader 1 2 3
@@ -149,7 +109,7 @@ start_host "$gone"
 until_true host_is "$gone" up
 readmit() { find_leader 1 2 3; "$host" member readmit "$gone" --config "host-$leader.toml" --node "$leader" --timeout 20; }
 until_true readmit
-replicate 1 2 3
+replicate 500 1 2 3
 say "the DPU of node $gone died, and was let in again as another life"
 
 # The way of a leader's host to all acceptors is cut, its own among them.
@@ -157,11 +117,11 @@ find_leader 1 2 3
 gone=$leader
 ip link set "n$((gone + 3))" down
 # shellcheck disable=SC2046
-replicate $(echo 1 2 3 | sed "s/$gone//")
+replicate 500 $(echo 1 2 3 | sed "s/$gone//")
 ip link set "n$((gone + 3))" up
 ip route add 10.1.0.0/24 dev "n$((gone + 3))" src "10.1.0.$((gone + 3))" table "$((103 + gone))" 2>/dev/null
 ip route add local "10.1.0.$((gone + 3))" dev "n$((gone + 3))" table "$((103 + gone))" 2>/dev/null
-replicate 1 2 3
+replicate 500 1 2 3
 say "the link of the host of node $gone was down, and is up again"
 
 for node in 1 2 3; do

@@ -6,19 +6,12 @@ work=/tmp/service
 mkdir -p "$work"
 cd "$work"
 program=/lab/ringleader
+. /lab/inside/lines.sh
+say() { echo "lab: service: $*"; }
 fail() {
     echo "lab: service: $*"
     for log in "$work"/log-*; do echo "-- $log"; tail -n 15 "$log"; done
     exit 1
-}
-# Waits up to a minute until a command succeeds.
-until_true() {
-    tries=0
-    until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || fail "never: $*"
-        sleep 0.2
-    done
 }
 configuration() {
     echo "group = \"lab\""
@@ -76,47 +69,14 @@ until_true grep -q "waits for its group" log-3
 "$program" form --config node-1.toml --node 1 --timeout 60 || fail "not formed"
 
 leads() { "$program" status --config "node-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
-find_leader() {
-    tries=0
-    while :; do
-        for leader in "$@"; do leads "$leader" && return; done
-        tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || fail "nobody leads"
-        sleep 0.2
-    done
-}
 find_leader 1 2 3
-# Gives 2000 lines to whoever leads until all of a batch are applied on the given nodes. On a busy host a leader may fall in the
-# middle: of that batch nothing is known then, but that all nodes have the same of it, and no line twice.
-batch=0
-replicate() {
-    for _ in 1 2 3 4 5 6; do
-        batch=$((batch + 1))
-        find_leader "$@"
-        seq 1 2000 | sed "s/^/$batch-/" > given
-        eval "cat given >&$((3 + leader))"
-        for _ in $(seq 1 100); do
-            whole=1
-            for node in "$@"; do [ "$(grep -c "^$batch-" "applied-$node")" = 2000 ] || whole=0; done
-            [ "$whole" = 0 ] || break
-            sleep 0.2
-        done
-        [ "$whole" = 0 ] || break
-        echo "lab: service: node $leader lost the lead with lines under way"
-    done
-    [ "$whole" = 1 ] || fail "2000 lines are never applied in one piece"
-    for node in "$@"; do
-        until_true cmp "applied-$1" "applied-$node"
-        [ -z "$(sort "applied-$node" | uniq -d)" ] || fail "node $node has lines twice"
-    done
-}
-replicate 1 2 3
+replicate 2000 1 2 3
 echo "lab: service: 2000 lines on three nodes, node $leader leads"
 stop "$leader"
 gone=$leader
 others=$(echo 1 2 3 | sed "s/$leader//")
 # shellcheck disable=SC2086
-replicate $others
+replicate 2000 $others
 echo "lab: service: node $gone ended, node $leader took over, the others have the same"
 for node in $others; do stop "$node"; done
 [ -z "$(ls "$work" | grep control)" ] || fail "a control socket is left: $(ls "$work")"

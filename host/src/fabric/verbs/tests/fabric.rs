@@ -4,10 +4,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ringleader_core::layout::{log, snapshot};
+use ringleader_core::options::Half;
 use ringleader_core::verb::{Class, Plane, Source, Status, Verb};
 
-use super::super::trial::rig::{SNAPSHOT_LEN, connect, end_both, id, open, write_log};
-use super::{A, B, two};
+use super::super::Device;
+use super::super::trial::rig::{
+    Hub, Node, RING_LEN, SNAPSHOT_LEN, connect, end_both, id, open, options, write_log,
+};
+use super::{A, B, Choice, two};
 use crate::fabric::Fabric;
 
 #[test]
@@ -221,4 +225,41 @@ fn a_fence_waits_for_the_port() {
         number += 1;
     }
     assert!(b.fabric.is_cut_off(), "it has time");
+}
+
+/// A host knocks at its acceptor, which arms it, lets it write and fences it like any other; and has it READ, and nobody else.
+#[test]
+#[ignore = "needs an RDMA device: make lab"]
+fn a_host_writes_to_its_acceptor_and_reads_it_back() {
+    let hub = Hub::default();
+    let part = |node, half, peers: &[u8]| {
+        let device = Device::open(&Choice::default(), 1, 2).expect("a device");
+        let options = options(node, peers, &Choice::default(), None);
+        let options = super::super::Options { half, snapshot_len: 0, ..options };
+        Node::new_on(&device, &hub, &options).expect("a node on it")
+    };
+    let (mut acceptor, mut host) = (part(A, Half::Acceptor, &[B]), part(A, Half::Proposer, &[A, B]));
+    let connected = host.does(Verb::Connect { id: id(A, Class::Connect, 1, 0) });
+    assert_eq!(connected.status, Status::Success, "nothing was asked of the acceptor");
+    open((&mut host, A), (&mut acceptor, A), 1, connected.value);
+    host.staging.store(log::RING, 7);
+    assert_eq!(host.does(write_log(A, 1, 1, log::RING, 64)).status, Status::Success);
+    assert_eq!((acceptor.log.load(log::RING), host.log.load(log::RING)), (7, 0));
+    let pull = |number, plane, at, len| Verb::Pull { id: id(A, Class::Pull, 1, number), plane, at, len };
+    assert_eq!(host.does(pull(2, Plane::Log, log::RING, 64)).status, Status::Success);
+    assert_eq!(host.log.load(log::RING), 7);
+    acceptor.control.store(64, 9);
+    assert_eq!(host.does(pull(3, Plane::Control, 0, 4096)).status, Status::Success);
+    assert_eq!(host.control.load(64), 9);
+    assert_eq!(acceptor.does(Verb::Fence { id: id(A, Class::Fence, 1, 0) }).status, Status::Success);
+    assert_ne!(host.does(write_log(A, 1, 4, log::RING + 64, 64)).status, Status::Success);
+    assert_eq!(acceptor.log.load(log::RING + 64), 0);
+    // Only inside the areas, and of nobody but the own acceptor.
+    assert_eq!(host.does(pull(5, Plane::Log, log::RING + RING_LEN, 64)).status, Status::Failed);
+    let (mut a, mut b) = two();
+    connect((&mut a, A), (&mut b, B), 1);
+    b.log.store(log::RING, 5);
+    let foreign = Verb::Pull { id: id(B, Class::Pull, 1, 1), plane: Plane::Log, at: log::RING, len: 64 };
+    assert_eq!(a.does(foreign).status, Status::Failed);
+    assert_eq!(a.log.load(log::RING), 0);
 }

@@ -11,6 +11,7 @@ use ringleader_core::types::{Boot, Epoch, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
 use super::super::{Card, Choice, Device, FenceBy, Meeting, Options, Rendezvous, VerbsError, VerbsFabric};
+use crate::exchange::{host_of, is_host};
 use crate::fabric::{Fabric, Mapped};
 
 pub(in crate::fabric::verbs) const RING_LEN: u64 = 1 << 20;
@@ -21,6 +22,8 @@ struct Table {
     wants: HashMap<(u8, u8), (u64, Card)>,
     sessions: HashMap<(u8, u8), u64>,
     told: HashMap<u8, VecDeque<Meeting>>,
+    /// What of its node is at a seat: all of it, where nothing is said.
+    halves: HashMap<u8, Half>,
     count: u64,
 }
 
@@ -53,21 +56,25 @@ impl Rendezvous for Desk {
             table.told.entry(peer).or_default().push_back(lost);
         }
         table.wants.insert((me, peer), (attempt, *card));
+        if is_host(self.node) && !table.wants.contains_key(&(peer, me)) {
+            table.told.entry(peer).or_default().push_back(Meeting::Knocks { peer: self.node });
+        }
         if let Some((theirs, their_card)) = table.wants.remove(&(peer, me)) {
             table.wants.remove(&(me, peer));
             table.count += 1;
             let session = table.count;
             table.sessions.insert(pair(me, peer), session);
-            let met = |peer, attempt, card| Meeting::Met {
+            let halves = [me, peer].map(|seat| table.halves.get(&seat).copied().unwrap_or_default());
+            let met = |peer, half, attempt, card| Meeting::Met {
                 peer: NodeId(peer),
                 attempt,
                 session,
                 boot: Boot(u64::from(peer)),
-                half: Half::Whole,
+                half,
                 card,
             };
-            table.told.entry(me).or_default().push_back(met(peer, attempt, their_card));
-            table.told.entry(peer).or_default().push_back(met(me, theirs, *card));
+            table.told.entry(me).or_default().push_back(met(peer, halves[1], attempt, their_card));
+            table.told.entry(peer).or_default().push_back(met(me, halves[0], theirs, *card));
         }
     }
 
@@ -128,7 +135,9 @@ impl Node {
         hub: &Hub,
         options: &Options,
     ) -> Result<Node, VerbsError> {
-        let (fabric, areas) = VerbsFabric::create_on(device, options, hub.desk(options.node.0))?;
+        let seat = if options.half == Half::Proposer { host_of(options.node) } else { options.node };
+        hub.0.lock().unwrap_or_else(PoisonError::into_inner).halves.insert(seat.0, options.half);
+        let (fabric, areas) = VerbsFabric::create_on(device, options, hub.desk(seat.0))?;
         Ok(Node {
             fabric,
             #[cfg(test)]
