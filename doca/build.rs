@@ -130,8 +130,10 @@ mod sdk {
         let dir = Path::new("tests/stand-in");
         println!("cargo::rerun-if-changed={}", dir.display());
         println!("cargo::rustc-cfg=stand_in");
+        // For the tests of what is built on this.
+        println!("cargo::metadata=STAND_IN=1");
         let library = out.join("libringleader_doca_stand_in.so");
-        let sources = ["base.c", "device.c", "memory.c", "channel.c"].map(|name| dir.join(name));
+        let sources = ["base.c", "device.c", "memory.c", "verbs.c", "channel.c"].map(|name| dir.join(name));
         let compiler = cc::Build::new().try_get_compiler().map_err(|error| error.to_string())?;
         let status = compiler
             .to_command()

@@ -235,6 +235,12 @@ static bool listens(struct doca_ctx *ctx)
 	struct sockaddr_un address;
 	if (!address_of(ctx, &address))
 		return false;
+	/* A server that was killed has left its name. */
+	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (client >= 0 && connect(client, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == ECONNREFUSED)
+		unlink(address.sun_path);
+	if (client >= 0)
+		close(client);
 	ctx->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	return ctx->listener >= 0 && bind(ctx->listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
 	       listen(ctx->listener, CONNECTIONS) == 0;

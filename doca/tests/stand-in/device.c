@@ -1,21 +1,36 @@
 /*
  * Devices: one of a host, one of a DPU that has the first as its representor, and two functions of the DPU that share an address,
- * as sub-functions do.
+ * as sub-functions do. The first two may be named after devices of libibverbs (DOCA_STAND_IN_HOST, DOCA_STAND_IN_DPU); that of the
+ * DPU then is one.
  */
 #include "inside.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HOST "0000:3b:00.0"
 
 static const struct doca_devinfo devices[] = {
-	{ HOST, "standin_host", true },
-	{ "0000:03:00.0", "standin_dpu", false },
-	{ "0000:03:00.1", "standin_sf0", false },
-	{ "0000:03:00.1", "standin_sf1", false },
+	{ HOST, "standin_host", true, false },
+	{ "0000:03:00.0", "standin_dpu", false, false },
+	{ "0000:03:00.1", "standin_sf0", false, false },
+	{ "0000:03:00.1", "standin_sf1", false, false },
 };
 #define DEVICES (sizeof(devices) / sizeof(devices[0]))
+
+/* What it is called in this process, and whether that is a name of libibverbs. */
+static bool rename_device(struct doca_devinfo *info)
+{
+	const char *name = NULL;
+	if (info->is_host)
+		name = getenv("DOCA_STAND_IN_HOST");
+	else if (strcmp(info->name, "standin_dpu") == 0)
+		name = getenv("DOCA_STAND_IN_DPU");
+	if (name)
+		snprintf(info->name, sizeof(info->name), "%s", name);
+	return name != NULL;
+}
 
 struct doca_devinfo_rep {
 	char pci[13];
@@ -33,6 +48,7 @@ doca_error_t doca_devinfo_create_list(struct doca_devinfo ***list, uint32_t *cou
 	for (size_t i = 0; i < DEVICES; i++) {
 		made[i] = stand_in_alloc(sizeof(**made));
 		*made[i] = devices[i];
+		made[i]->is_verbs = rename_device(made[i]) && !made[i]->is_host;
 	}
 	*list = made;
 	*count = DEVICES;
@@ -70,6 +86,10 @@ doca_error_t doca_dev_open(struct doca_devinfo *info, struct doca_dev **dev)
 	*dev = stand_in_alloc(sizeof(**dev));
 	(*dev)->info = *info;
 	snprintf((*dev)->pd, sizeof((*dev)->pd), "a protection domain of the stand-in");
+	if (info->is_verbs && !stand_in_verbs_open(*dev)) {
+		stand_in_free(*dev, "no-verbs");
+		return DOCA_ERROR_DRIVER;
+	}
 	return DOCA_SUCCESS;
 }
 
@@ -78,6 +98,10 @@ doca_error_t doca_dev_close(struct doca_dev *dev)
 	MAY_FAIL();
 	if (__atomic_load_n(&dev->users, __ATOMIC_SEQ_CST) != 0) {
 		stand_in_note("closed-in-use");
+		return DOCA_ERROR_IN_USE;
+	}
+	if (!stand_in_verbs_close(dev)) {
+		stand_in_note("domain-in-use");
 		return DOCA_ERROR_IN_USE;
 	}
 	stand_in_free(dev, __func__);

@@ -30,6 +30,8 @@ struct doca_devinfo {
 	char pci[13];
 	char name[64];
 	bool is_host;
+	/* Whether its name is that of a device of libibverbs. */
+	bool is_verbs;
 };
 
 struct doca_dev {
@@ -38,7 +40,20 @@ struct doca_dev {
 	int users;
 	/* Its address is what the bridge gives out for a protection domain: nothing may be done with it but hand it on. */
 	char pd[64];
+	/* Of a device of libibverbs, where this one is named after it: its domain is given out then. */
+	void *context;
+	struct ibv_pd *verbs_pd;
 };
+
+struct ibv_mr;
+
+/* False when libibverbs has no such device. */
+bool stand_in_verbs_open(struct doca_dev *dev);
+bool stand_in_verbs_close(struct doca_dev *dev);
+/* Memory of this process under another one's addresses. */
+struct ibv_mr *stand_in_verbs_register(struct doca_dev *dev, void *at, size_t len, uint64_t address, uint32_t permissions);
+bool stand_in_verbs_deregister(struct ibv_mr *mr);
+uint32_t stand_in_verbs_key(const struct ibv_mr *mr);
 
 extern pthread_mutex_t stand_in_lock;
 

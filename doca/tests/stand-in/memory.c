@@ -1,15 +1,19 @@
 /*
- * Memory that is a mapped file, exported by a descriptor that names it, and imported where that descriptor is the one on record.
- * A key is good as long as its map and the export are there.
+ * Memory that is a mapped file, one made here or any that the process has open, exported by a descriptor that names it, and imported
+ * where that descriptor is the one on record. A key is good as long as its map and the export are there; one of a device of libibverbs,
+ * whose NIC asks nobody about exports, as long as its map.
  */
 #include "inside.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define MEMORIES 16
@@ -35,7 +39,9 @@ struct descriptor {
 	uint64_t address;
 	uint64_t len;
 	uint8_t secret[32];
-	uint8_t rest[152];
+	/* The descriptor of its file in that process, and one more; 0 for memory that was made here. */
+	uint32_t file;
+	uint8_t rest[148];
 };
 
 struct doca_mmap {
@@ -51,6 +57,7 @@ struct doca_mmap {
 	char *mapped;
 	size_t mapped_len;
 	uint32_t key;
+	struct ibv_mr *mr;
 };
 
 static struct doca_mmap *keys[KEYS];
@@ -63,6 +70,54 @@ static bool memory_path(char path[PATH_MAX], uint32_t process, uint32_t number)
 static bool record_path(char path[PATH_MAX], const struct descriptor *descriptor)
 {
 	return stand_in_path(path, "export-%u-%u", descriptor->process, descriptor->number);
+}
+
+/* Where the importer finds the file. */
+static bool file_path(char path[PATH_MAX], const struct descriptor *descriptor)
+{
+	if (!descriptor->file)
+		return memory_path(path, descriptor->process, descriptor->memory);
+	return snprintf(path, PATH_MAX, "/proc/%u/fd/%u", descriptor->process, descriptor->file - 1) < PATH_MAX;
+}
+
+/* An open file with that number; its descriptor and one more, or 0. */
+static uint32_t find_open(unsigned int major_of, unsigned int minor_of, uint64_t inode)
+{
+	uint32_t found = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+		struct stat stat;
+		int file = atoi(entry->d_name);
+		if (entry->d_name[0] != '.' && fstat(file, &stat) == 0 && stat.st_ino == inode &&
+		    major(stat.st_dev) == major_of && minor(stat.st_dev) == minor_of)
+			found = (uint32_t)file + 1;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* The file that is mapped there, shared, all along. */
+static bool find_file(const char *at, size_t len, struct descriptor *descriptor)
+{
+	char line[PATH_MAX + 128];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	bool found = false;
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		unsigned long start, end, offset, inode;
+		unsigned int major_of, minor_of;
+		char shared;
+		if (sscanf(line, "%lx-%lx rw%*c%c %lx %x:%x %lu", &start, &end, &shared, &offset, &major_of, &minor_of, &inode) != 7)
+			continue;
+		if (shared != 's' || (uintptr_t)at < start || (uintptr_t)at + len > end)
+			continue;
+		descriptor->file = find_open(major_of, minor_of, inode);
+		descriptor->offset = offset + ((uintptr_t)at - start);
+		found = descriptor->file != 0;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
 }
 
 /* Whether that very descriptor is on record. */
@@ -147,6 +202,8 @@ doca_error_t doca_mmap_destroy(struct doca_mmap *map)
 	char path[PATH_MAX];
 	if (map->exported && record_path(path, &map->descriptor))
 		unlink(path);
+	if (!stand_in_verbs_deregister(map->mr))
+		return DOCA_ERROR_IN_USE;
 	if (map->imported) {
 		pthread_mutex_lock(&stand_in_lock);
 		keys[map->key % KEYS] = NULL;
@@ -229,7 +286,7 @@ doca_error_t doca_mmap_export_pci(struct doca_mmap *map, const struct doca_dev *
 	}
 	descriptor->number = ++exports_made;
 	pthread_mutex_unlock(&stand_in_lock);
-	if (!found)
+	if (!found && !find_file(start, map->len, descriptor))
 		return DOCA_ERROR_DRIVER;
 	memcpy(descriptor->magic, MAGIC, sizeof(MAGIC));
 	descriptor->process = (uint32_t)getpid();
@@ -267,12 +324,20 @@ doca_error_t doca_mmap_create_from_export(const union doca_data *data, const voi
 	if (memcmp(descriptor.magic, MAGIC, sizeof(MAGIC)) != 0)
 		return DOCA_ERROR_INVALID_VALUE;
 	char path[PATH_MAX];
-	if (!is_recorded(&descriptor) || !memory_path(path, descriptor.process, descriptor.memory))
+	if (!is_recorded(&descriptor) || !file_path(path, &descriptor))
 		return DOCA_ERROR_NOT_PERMITTED;
 	size_t mapped_len = 0;
 	char *mapped = map(path, 0, &mapped_len);
 	if (!mapped)
 		return DOCA_ERROR_DRIVER;
+	struct ibv_mr *mr = NULL;
+	if (dev->verbs_pd) {
+		mr = stand_in_verbs_register(dev, mapped + descriptor.offset, descriptor.len, descriptor.address, descriptor.permissions);
+		if (!mr) {
+			munmap(mapped, mapped_len);
+			return DOCA_ERROR_DRIVER;
+		}
+	}
 	struct doca_mmap *import = stand_in_alloc(sizeof(*import));
 	import->imported = true;
 	import->dev = dev;
@@ -282,6 +347,7 @@ doca_error_t doca_mmap_create_from_export(const union doca_data *data, const voi
 	import->descriptor = descriptor;
 	import->mapped = mapped;
 	import->mapped_len = mapped_len;
+	import->mr = mr;
 	__atomic_add_fetch(&dev->users, 1, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&stand_in_lock);
 	static uint32_t turn;
@@ -324,16 +390,17 @@ doca_error_t doca_mmap_cap_is_create_from_export_pci_supported(const struct doca
 doca_error_t doca_rdma_bridge_get_dev_pd(const struct doca_dev *dev, struct ibv_pd **pd)
 {
 	MAY_FAIL();
-	*pd = (struct ibv_pd *)dev->pd;
+	*pd = dev->verbs_pd ? dev->verbs_pd : (struct ibv_pd *)dev->pd;
 	return DOCA_SUCCESS;
 }
 
 doca_error_t doca_rdma_bridge_get_mmap_mkey_from_pd(const struct doca_mmap *map, struct ibv_pd *pd, uint32_t *key)
 {
 	MAY_FAIL();
-	if (!map->dev || (struct ibv_pd *)map->dev->pd != pd)
+	struct ibv_pd *own = NULL;
+	if (!map->dev || doca_rdma_bridge_get_dev_pd(map->dev, &own) != DOCA_SUCCESS || own != pd)
 		return DOCA_ERROR_NOT_FOUND;
-	*key = map->key;
+	*key = map->mr ? stand_in_verbs_key(map->mr) : map->key;
 	return DOCA_SUCCESS;
 }
 
