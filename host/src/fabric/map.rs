@@ -9,11 +9,15 @@
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::AsFd;
+#[cfg(feature = "doca")]
+use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use ringleader_core::mem::Memory;
+#[cfg(feature = "doca")]
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
@@ -85,6 +89,18 @@ impl Mapping {
         }
     }
 
+    /// As [`Mapping::huge`], of a file without a name, which others can be handed.
+    #[cfg(feature = "doca")]
+    fn exportable(len: u64) -> io::Result<(Arc<Mapping>, OwnedFd)> {
+        let made = |len: u64, flags: MemfdFlags| {
+            let file = memfd_create("ringleader-log", MemfdFlags::CLOEXEC | flags)?;
+            ftruncate(&file, len)?;
+            Mapping::shared(&file, len).map(|mapping| (mapping, file))
+        };
+        let whole = len.checked_next_multiple_of(HUGE_PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        made(whole, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB).or_else(|_| made(len, MemfdFlags::empty()))
+    }
+
     fn adopt(start: *mut c_void, len: usize) -> io::Result<Arc<Mapping>> {
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
         // Large pages make the difference between one and hundreds of TLB misses a lap of the ring. Not every kernel or
@@ -119,6 +135,14 @@ impl Mapping {
         let words = unsafe { self.start.byte_add(offset as usize) }.cast();
         Mapped { words, count: (len / 8) as usize, _mapping: Arc::clone(self) }
     }
+}
+
+/// `len` zeroed bytes that can be exported, all of them present, and the file that they are of.
+#[cfg(feature = "doca")]
+pub(crate) fn exportable(len: u64) -> io::Result<(Mapped, OwnedFd)> {
+    let (mapping, file) = Mapping::exportable(len)?;
+    mapping.populate(0, u64::MAX)?;
+    Ok((mapping.slice(0, len), file))
 }
 
 /// From where, at the start of a page, to where `len` bytes at `offset` of a mapping of `mapped` bytes are. The kernel refuses a start

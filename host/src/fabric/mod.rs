@@ -16,6 +16,8 @@ pub use bell::Bell;
 pub(crate) use bell::sleep;
 pub(crate) use map::HUGE_PAGE;
 pub use map::Mapped;
+#[cfg(feature = "doca")]
+pub(crate) use map::exportable;
 
 /// Bytes that a node on an RDMA device locks: its areas, of which what is registered in both domains counts twice, and some
 /// tens of KiB for each of its queues.

@@ -1,6 +1,7 @@
 //! An opened device: found by name, asked for what it can, watched for asynchronous events. Not: its ports (`port`).
 //!
-//! The `ibv_context` is freed with the last handle that was made from it: each holds an [`Arc`] of this one.
+//! The `ibv_context` is freed with the last handle that was made from it: each holds an [`Arc`] of this one. One that is lent is left
+//! to its lender then.
 
 #![expect(unsafe_code, reason = "calls libibverbs")]
 
@@ -16,12 +17,15 @@ use rdma_sys as sys;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::error::VerbsError;
+use super::place::{HostLog, Lender};
 
 /// An opened device.
 #[derive(Debug)]
 pub(super) struct Context {
     raw: NonNull<sys::ibv_context>,
     name: String,
+    /// Who opened it, and closes it.
+    lender: Option<Lender>,
 }
 
 // SAFETY: a context belongs to the process, not to a thread, and libibverbs may be called from any thread at any time
@@ -77,13 +81,30 @@ impl Context {
             None => return Err(VerbsError::NoDevice { wanted: Some(name.to_owned()), there: names()? }),
             Some(raw) => raw.map_err(VerbsError::call("ibv_open_device", name))?,
         };
-        let context = Arc::new(Context { raw, name: name.to_owned() });
+        Context::ready(Context { raw, name: name.to_owned(), lender: None })
+    }
+
+    /// That of the domain in which a host's memory can be reached.
+    pub(super) fn lent(log: &HostLog) -> Result<Arc<Context>, VerbsError> {
+        let nothing = || VerbsError::Call {
+            call: "ibv_pd.context",
+            device: "a lent domain".to_owned(),
+            error: io::ErrorKind::InvalidInput.into(),
+        };
+        // SAFETY: the domain is valid as long as its lender is held.
+        let raw = NonNull::new(unsafe { log.domain().as_ref() }.context).ok_or_else(nothing)?;
+        // SAFETY: a context is there as long as its domains are, and names its device.
+        let name = name_of(unsafe { raw.as_ref() }.device);
+        Context::ready(Context { raw, name, lender: Some(Lender::clone(log.lender())) })
+    }
+
+    fn ready(context: Context) -> Result<Arc<Context>, VerbsError> {
         // Events are looked for, never waited for.
         let events = context.events();
         fcntl_getfl(events)
             .and_then(|flags| fcntl_setfl(events, flags | OFlags::NONBLOCK))
-            .map_err(VerbsError::call("fcntl of the event channel", name))?;
-        Ok(context)
+            .map_err(VerbsError::call("fcntl of the event channel", &context.name))?;
+        Ok(Arc::new(context))
     }
 
     pub(super) fn raw(&self) -> *mut sys::ibv_context {
@@ -165,8 +186,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once; nothing made from it is left, for all of it holds an `Arc` of this value.
-        unsafe { sys::ibv_close_device(self.raw()) };
+        if self.lender.is_none() {
+            // SAFETY: opened once, closed once; nothing made from it is left, for all of it holds an `Arc` of this value.
+            unsafe { sys::ibv_close_device(self.raw()) };
+        }
     }
 }
 

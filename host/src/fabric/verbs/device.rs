@@ -15,6 +15,7 @@ use super::context::{AsyncEvent, Context, Limits};
 use super::cq::{CompletionQueue, Done};
 use super::error::VerbsError;
 use super::memory::{check_environment, check_memlock};
+use super::place::HostLog;
 use super::port::{self, Choice, Port};
 use super::posted::DEPTH;
 use super::receives::Channel;
@@ -141,6 +142,27 @@ impl Device {
     pub fn open(choice: &Choice, groups: usize, peers: usize) -> Result<Arc<Device>, VerbsError> {
         check_environment()?;
         let (context, port) = port::open(choice)?;
+        Device::with(context, port, groups, peers)
+    }
+
+    /// The one by which a host's memory can be reached, for the one group whose log is there.
+    pub fn lent(log: &HostLog, choice: &Choice, peers: usize) -> Result<Arc<Device>, VerbsError> {
+        check_environment()?;
+        let context = Context::lent(log)?;
+        if let Some(wanted) = choice.device.as_ref().filter(|wanted| *wanted != context.name()) {
+            let there = vec![context.name().to_owned()];
+            return Err(VerbsError::NoDevice { wanted: Some(wanted.clone()), there });
+        }
+        let port = port::find(&context, choice)?;
+        Device::with(context, port, 1, peers)
+    }
+
+    fn with(
+        context: Arc<Context>,
+        port: Port,
+        groups: usize,
+        peers: usize,
+    ) -> Result<Arc<Device>, VerbsError> {
         let limits = context.limits()?;
         let is_software = context.is_software();
         let wanted = groups.min(PLACES) as u64 * completions_of(peers as u64);

@@ -10,12 +10,15 @@ use rdma_sys as sys;
 
 use super::context::Context;
 use super::error::VerbsError;
+use super::place::HostLog;
 
 /// A protection domain of an opened device.
 #[derive(Debug)]
 pub(super) struct Domain {
     raw: NonNull<sys::ibv_pd>,
     context: Arc<Context>,
+    /// Of one that is lent, which is not freed here: its context holds who lent both.
+    is_lent: bool,
 }
 
 // SAFETY: as of `Context`: the pointer may be used from any thread.
@@ -29,11 +32,22 @@ impl Domain {
         let raw = NonNull::new(unsafe { sys::ibv_alloc_pd(context.raw()) })
             .ok_or_else(io::Error::last_os_error)
             .map_err(VerbsError::call("ibv_alloc_pd", context.name()))?;
-        Ok(Arc::new(Domain { raw, context: Arc::clone(context) }))
+        Ok(Arc::new(Domain { raw, context: Arc::clone(context), is_lent: false }))
+    }
+
+    /// The one in which a host's memory can be reached, of a context that was lent with it.
+    pub(super) fn lent(context: &Arc<Context>, log: &HostLog) -> Arc<Domain> {
+        Arc::new(Domain { raw: log.domain(), context: Arc::clone(context), is_lent: true })
     }
 
     pub(super) fn raw(&self) -> *mut sys::ibv_pd {
         self.raw.as_ptr()
+    }
+
+    /// For who lends it to another fabric.
+    #[cfg(test)]
+    pub(super) fn as_lent(&self) -> NonNull<std::ffi::c_void> {
+        self.raw.cast()
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {
@@ -43,7 +57,9 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: made once, freed once; regions and queue pairs in it hold an `Arc` of this value.
-        unsafe { sys::ibv_dealloc_pd(self.raw()) };
+        if !self.is_lent {
+            // SAFETY: made once, freed once; regions and queue pairs in it hold an `Arc` of this value.
+            unsafe { sys::ibv_dealloc_pd(self.raw()) };
+        }
     }
 }

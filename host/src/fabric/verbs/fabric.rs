@@ -6,11 +6,12 @@
 
 mod lifecycle;
 
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ringleader_core::mem::{Area, acquire};
 use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
@@ -22,9 +23,12 @@ use super::cq::{CompletionQueue, Done, POLL, status_of};
 use super::device::{Device, WorkId};
 use super::ends::{ControlState, DOWN, LogState, Peer};
 use super::error::VerbsError;
+use super::far::{FarLog, Keeper};
+use super::flush::Flush;
 use super::inbound::FenceBy;
 use super::memory::{Local, Region};
 use super::parts::{Areas, Parts, timeout_of};
+use super::place::LogPlace;
 use super::port::Choice;
 use super::qp::{Armed, CHAIN, Numbers, Operation, Request};
 use super::rendezvous::Rendezvous;
@@ -39,6 +43,8 @@ const STREAM: u32 = 4096;
 const CONFIRM_LEN: u32 = 8;
 /// A fence that waited for the port has this long once it is up.
 const REUNION: Duration = Duration::from_secs(5);
+/// Looks at a beat in the host's memory before it would be missed.
+const LOOKS: u64 = 16;
 /// Jobs and reports that can be under way: a few a peer.
 const JOBS: usize = 512;
 
@@ -59,6 +65,8 @@ pub struct Options {
     pub snapshot_len: u64,
     /// The transport's time-out follows from it.
     pub suspect_after_ns: u64,
+    /// Whose memory the log area is in.
+    pub log: LogPlace,
     /// How writers are fenced; in a way that is strict on the device when `None`.
     pub fence_by: Option<FenceBy>,
     /// Whether WRITEs of peers wake this node, so that it may sleep ([`Fabric::fall_asleep`]).
@@ -128,6 +136,8 @@ pub struct VerbsFabric {
     /// `None` only while the fabric is dropped.
     jobs: Option<SyncSender<Job>>,
     worker: Option<JoinHandle<()>>,
+    /// Reads the log where it is in the host's memory. Ends before what it reads is given up.
+    _keeper: Option<Keeper>,
     node: NodeId,
     parts: Arc<Parts>,
 }
@@ -151,16 +161,27 @@ impl VerbsFabric {
         let timeout = timeout_of(options.suspect_after_ns);
         let count = options.peers.len() as u64;
         let lens = (options.ring_len, options.snapshot_len);
-        let (parts, areas) =
-            Parts::new(device, options.half, lens, count, timeout, options.fence_by, options.wakes)?;
+        let half = (options.half, &options.log);
+        let (parts, areas) = Parts::new(device, half, lens, count, timeout, options.fence_by, options.wakes)?;
         let (jobs, receiver) = sync_channel(JOBS);
         let (producer, reports) = RingBuffer::new(JOBS);
-        let mut worker = Worker::new(&parts, options.node, &options.peers, rendezvous, receiver, producer)?;
+        let far = match (&options.log, &parts.shadow) {
+            (LogPlace::OfHost(log), Some(copy)) => {
+                Some(Arc::new(Mutex::new(FarLog::new(&parts, &areas, log, copy)?)))
+            }
+            _ => None,
+        };
+        let flush = Flush::new(&parts, far.as_ref())?;
+        let (node, known) = (options.node, &options.peers);
+        let mut worker = Worker::new(&parts, node, known, rendezvous, (receiver, producer), flush)?;
         let mut peers: [Option<Peer>; 16] = Default::default();
         for peer in &options.peers {
             peers[peer.slot()] = Some(Peer::new(parts.log_qp()?, worker.packet()));
         }
         let device = parts.context.name();
+        let pause = Duration::from_nanos(options.suspect_after_ns / LOOKS);
+        let keeper = far.map(|far| Keeper::start(format!("rl-log-{node}"), &far, pause)).transpose();
+        let keeper = keeper.map_err(VerbsError::call("start of a thread", device))?;
         let worker = thread::Builder::new()
             .name(format!("rl-verbs-{}", options.node))
             .spawn(move || worker.run())
@@ -183,6 +204,7 @@ impl VerbsFabric {
             reports,
             jobs: Some(jobs),
             worker: Some(worker),
+            _keeper: keeper,
             node: options.node,
             parts,
         };
@@ -366,10 +388,30 @@ impl VerbsFabric {
             key: remote.key,
         };
         match remote.at(at, len) {
+            Some(_) if is_inside && plane == Plane::Log && self.parts.lent.is_some() => {
+                self.copy_lent(id, at, len)
+            }
             Some(address) if is_inside => self.post_request(id, request(address), End::Control),
             _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
             _ => self.refuse(id, End::Control),
         }
+    }
+
+    /// What a READ would bring is here: the host's own memory, which its acceptor has. It is copied as a READ would copy it, since a
+    /// candidate goes by what was there once, whoever writes there afterwards.
+    fn copy_lent(&mut self, id: RequestId, at: u64, len: u32) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        // Without the way to the acceptor nothing is known of what is final.
+        let is_up = peer.is_some_and(|peer| {
+            peer.control.state == ControlState::Up && peer.control.epoch == id.epoch && !self.dead
+        });
+        let (true, Some(lent)) = (is_up, &self.parts.lent) else {
+            return self.completions.push(id, DOWN, 0);
+        };
+        acquire();
+        let copy = Area::new(self.parts.log_readable.memory());
+        copy.copy_from(&Area::new(&lent.memory), at, u64::from(len));
+        self.completions.push(id, Status::Success, 0);
     }
 
     fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
@@ -515,7 +557,7 @@ fn land(
 fn range(parts: &Parts, end: End, place: Place, from: u64, len: u32) -> Option<Local<'_>> {
     let region: &Region = match (end, place) {
         (End::Log, Place::Staging) => &parts.staging,
-        (End::Log, Place::Log) => &parts.log_area,
+        (End::Log, Place::Log) => parts.log_area.region()?,
         (End::Control, Place::Staging) => &parts.lines,
         (End::Control, Place::Log) => &parts.log_readable,
         (End::Control, Place::Snapshot) => parts.snapshot.as_ref()?,

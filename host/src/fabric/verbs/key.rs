@@ -36,10 +36,11 @@ impl Key {
         match parts.fence_by {
             FenceBy::Flags | FenceBy::Reset | FenceBy::Renew => Ok(Key::Lasting),
             FenceBy::Window => {
+                own(parts)?;
                 let cq = CompletionQueue::new(&parts.context, COMPLETIONS)?;
                 Ok(Key::Window { window: Some(Window::new(parts.log_domain(), &cq)?), cq })
             }
-            FenceBy::Deregister => Ok(Key::Registration(None)),
+            FenceBy::Deregister => own(parts).map(|_| Key::Registration(None)),
             FenceBy::Reregister => {
                 let mut region = register(parts, Access::Target)?;
                 // Whether the device can is known when it did.
@@ -67,7 +68,7 @@ impl Key {
                     None => Window::new(parts.log_domain(), cq)?,
                 };
                 // One that could not be bound is in no state to rely on, and is freed here.
-                let key = bound.bind(qp, &parts.log_area)?;
+                let key = bound.bind(qp, own(parts)?)?;
                 *window = Some(bound);
                 Ok(key)
             }
@@ -119,5 +120,13 @@ impl Key {
 
 /// The log area in the log domain once more.
 fn register(parts: &Arc<Parts>, access: Access) -> Result<Region, VerbsError> {
-    Region::new(parts.log_domain(), parts.log_area.memory(), access)
+    Region::new(parts.log_domain(), own(parts)?.memory(), access)
+}
+
+/// The log area, where it is registered here: the key of another one is not this node's to change.
+fn own(parts: &Parts) -> Result<&Arc<Region>, VerbsError> {
+    parts.log_area.region().ok_or_else(|| VerbsError::Unable {
+        device: parts.context.name().to_owned(),
+        what: "key of its own to the host's memory",
+    })
 }

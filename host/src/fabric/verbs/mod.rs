@@ -2,7 +2,8 @@
 //!
 //! One file a C object (`context`, `domain`, `memory`, `window`, `cq`, `qp`), each a handle that keeps what it depends on alive. `device`
 //! is what groups share, `parts` what a node has from start to end. `fabric` is the beating thread's side with its `ends` and what is `posted` to them;
-//! `worker` the thread beside it with `inbound` ends, their `key`s and the `flush` behind a fence; `card` and `rendezvous` how two meet.
+//! `worker` the thread beside it with `inbound` ends, their `key`s and the `flush` behind a fence; `card` and `rendezvous` how two meet. `place` is whose memory the log is
+//! in; `shadow` and `far` are for one in a host's, and `loopback` for what a device reads of its own.
 
 mod card;
 mod context;
@@ -13,18 +14,22 @@ mod ends;
 mod error;
 mod exchange;
 mod fabric;
+mod far;
 mod flush;
 mod inbound;
 mod key;
 mod library;
+mod loopback;
 mod memory;
 mod order;
 mod parts;
+mod place;
 mod port;
 mod posted;
 mod qp;
 mod receives;
 mod rendezvous;
+mod shadow;
 #[cfg(test)]
 mod tests;
 pub mod trial;
@@ -38,6 +43,7 @@ pub use fabric::{Options, VerbsFabric};
 pub use inbound::FenceBy;
 pub use order::{DataOrder, data_order};
 pub use parts::Areas;
+pub use place::{HostLog, Lender, LentLog, LogPlace};
 pub use port::Choice;
 pub use rendezvous::{Meeting, Rendezvous};
 pub use worker::DEVICE_FATAL_AFTER;

@@ -18,12 +18,16 @@ use super::error::VerbsError;
 use super::inbound::FenceBy;
 use super::memory::{Access, Region};
 use super::order::{self, DataOrder};
+use super::place::{HostLog, LentLog, LogArea, LogPlace};
 use super::port::Port;
 use super::posted::DEPTH;
 use super::qp::{Path, QueuePair};
 use super::receives::Receives;
 use crate::fabric::map::Mapping;
 use crate::fabric::{Mapped, locked_len};
+
+/// Where memory begins that is mapped anywhere.
+const PAGE: u64 = 4096;
 
 /// See the module.
 #[derive(Debug)]
@@ -42,8 +46,11 @@ pub(super) struct Parts {
     pub(super) lines: Arc<Region>,
     /// There too: the snapshot area, to READ, and to READ into.
     pub(super) snapshot: Option<Arc<Region>>,
-    /// In the log domain: the log area, and the staging area.
-    pub(super) log_area: Arc<Region>,
+    /// In the log domain: the log area, and the staging area. A host's memory is reached by its key there, and is copied to `shadow`.
+    pub(super) log_area: LogArea,
+    pub(super) shadow: Option<Arc<Region>>,
+    /// What a host has lent to its acceptor.
+    pub(super) lent: Option<LentLog>,
     pub(super) staging: Arc<Region>,
     pub(super) half: Half,
     ring_len: u64,
@@ -62,7 +69,7 @@ pub(super) struct Parts {
 pub struct Areas {
     /// Control area: peers READ and WRITE it.
     pub control: Mapped,
-    /// Log area: peers READ it, the one that is granted WRITEs it.
+    /// Log area: peers READ it, the one that is granted WRITEs it. Where it is in the host's memory, the acceptor's copy of that.
     pub log: Mapped,
     /// Staging area: private; sources of WRITEs and targets of READs.
     pub staging: Mapped,
@@ -73,7 +80,7 @@ pub struct Areas {
 impl Parts {
     pub(super) fn new(
         device: &Arc<Device>,
-        half: Half,
+        (half, log_place): (Half, &LogPlace),
         (ring_len, snapshot_len): (u64, u64),
         peers: u64,
         timeout: u8,
@@ -122,7 +129,11 @@ impl Parts {
         };
         // What a host has of its acceptor are copies, which nobody else reaches.
         let own_or = |access| if half == Half::Proposer { Access::Target } else { access };
-        let (control, log) = (Domain::new(&context)?, Domain::new(&context)?);
+        let control = Domain::new(&context)?;
+        let log = match log_place {
+            LogPlace::OfHost(log) => Domain::lent(&context, check_host_log(log, half, area_len, &name)?),
+            LogPlace::Own | LogPlace::Lent(_) => Domain::new(&context)?,
+        };
         let receives = match wakes {
             true => Some(Receives::new(&device.channel()?, &control, &log)?),
             false => None,
@@ -140,7 +151,18 @@ impl Parts {
                 0 => None,
                 _ => Some(Region::register(&control, &areas.snapshot, Access::ReadTarget)?),
             },
-            log_area: Region::register(&log, &areas.log, own_or(log_access))?,
+            log_area: match log_place {
+                LogPlace::OfHost(log) => LogArea::OfHost(log.clone()),
+                _ => LogArea::Own(Region::register(&log, &areas.log, own_or(log_access))?),
+            },
+            shadow: match log_place {
+                LogPlace::OfHost(_) => Some(Region::register(&log, &areas.log, Access::Target)?),
+                _ => None,
+            },
+            lent: match log_place {
+                LogPlace::Lent(lent) => Some(lent.clone()),
+                _ => None,
+            },
             // WRITEs are read from it, and READs that confirm them land in it.
             staging: Region::register(&log, &areas.staging, Access::Target)?,
             half,
@@ -195,12 +217,17 @@ impl Parts {
         log::len(self.ring_len)
     }
 
+    pub(super) fn ring_len(&self) -> u64 {
+        self.ring_len
+    }
+
     /// What this node's cards say.
     pub(super) fn own(&self) -> Own {
-        let range = |region: &Region, len| match self.half {
+        let at = |address, len, key| match self.half {
             Half::Proposer => RemoteRange { len, ..RemoteRange::default() },
-            _ => RemoteRange { address: region.address(), len, key: region.remote_key(), reserved: 0 },
+            _ => RemoteRange { address, len, key, reserved: 0 },
         };
+        let range = |region: &Region, len| at(region.address(), len, region.remote_key());
         Own {
             lid: self.port.lid,
             mtu: self.port.mtu,
@@ -211,7 +238,7 @@ impl Parts {
             control: range(&self.control_area, control::LEN),
             log_readable: range(&self.log_readable, self.log_len()),
             // Its key comes with each arm.
-            log: RemoteRange { key: 0, ..range(&self.log_area, self.log_len()) },
+            log: at(self.log_area.address(), self.log_len(), 0),
             snapshot: self
                 .snapshot
                 .as_ref()
@@ -235,6 +262,22 @@ impl Parts {
             timeout: self.timeout,
         })
     }
+}
+
+/// A host's memory that can be this acceptor's log area.
+fn check_host_log<'a>(
+    log: &'a HostLog,
+    half: Half,
+    area_len: u64,
+    device: &str,
+) -> Result<&'a HostLog, VerbsError> {
+    if half == Half::Acceptor && log.len() == area_len && log.address().is_multiple_of(PAGE) {
+        return Ok(log);
+    }
+    Err(VerbsError::Unable {
+        device: device.to_owned(),
+        what: "use for memory of a host that is no log area of its length",
+    })
 }
 
 /// 4.096 us times two to the power of `exponent`.

@@ -68,7 +68,8 @@ pub(super) fn open(choice: &Choice) -> Result<(Arc<Context>, Port), VerbsError> 
     Err(refused.unwrap_or(VerbsError::NoDevice { wanted: None, there: names }))
 }
 
-fn find(context: &Arc<Context>, choice: &Choice) -> Result<Port, VerbsError> {
+/// The port and the address on a device that is open.
+pub(super) fn find(context: &Arc<Context>, choice: &Choice) -> Result<Port, VerbsError> {
     let device = || context.name().to_owned();
     let ports = context.limits()?.ports;
     let numbers = match choice.port {

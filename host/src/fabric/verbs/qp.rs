@@ -36,6 +36,7 @@ const RNR_TIMER: u8 = 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Permission {
     Nothing,
+    Read,
     ReadWrite,
 }
 
@@ -44,6 +45,7 @@ impl Permission {
         use sys::ibv_access_flags as Flags;
         match self {
             Permission::Nothing => 0,
+            Permission::Read => Flags::IBV_ACCESS_REMOTE_READ.0,
             Permission::ReadWrite => Flags::IBV_ACCESS_REMOTE_WRITE.0 | Flags::IBV_ACCESS_REMOTE_READ.0,
         }
     }

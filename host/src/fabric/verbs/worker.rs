@@ -138,8 +138,8 @@ impl<R: Rendezvous> Worker<R> {
         node: NodeId,
         peers: &[NodeId],
         rendezvous: R,
-        jobs: Receiver<Job>,
-        reports: Producer<Report>,
+        (jobs, reports): (Receiver<Job>, Producer<Report>),
+        flush: Flush,
     ) -> Result<Worker<R>, VerbsError> {
         let name = parts.context.name();
         let random = File::open("/dev/urandom").map_err(VerbsError::call("open /dev/urandom", name))?;
@@ -159,7 +159,7 @@ impl<R: Rendezvous> Worker<R> {
             reports,
             rendezvous,
             peers: table,
-            flush: Flush::new(parts)?,
+            flush,
             random,
             attempts: 0,
             dead: false,
@@ -192,6 +192,9 @@ impl<R: Rendezvous> Worker<R> {
             let news = self.parts.device.news();
             if news != self.heard {
                 self.handle_news(news);
+            }
+            if !self.dead && self.flush.is_lost() {
+                self.die();
             }
             if self.fatal_at.is_some_and(|at| Instant::now() >= at) {
                 self.fatal_at = None;

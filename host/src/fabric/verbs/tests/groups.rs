@@ -10,6 +10,7 @@ use ringleader_core::verb::{Class, Status, Verb};
 use super::super::cq::status_of;
 use super::super::device::Device;
 use super::super::parts::Parts;
+use super::super::place::LogPlace;
 use super::super::port::Choice;
 use super::super::qp::{Numbers, Operation, Permission, QueuePair, Request};
 use super::super::trial::rig::{self, Hub, Node, RING_LEN, SNAPSHOT_LEN, connect, id, open, write_log};
@@ -102,9 +103,13 @@ fn a_place_is_left_and_taken_again() {
 #[ignore = "needs an RDMA device: make lab"]
 fn a_key_of_another_group_is_void() {
     let device = Device::open(&Choice::default(), 2, 1).expect("a device");
-    let parts =
-        || Parts::new(&device, Half::Whole, (RING_LEN, SNAPSHOT_LEN), 1, 14, None, false).expect("a place");
+    let parts = || {
+        Parts::new(&device, (Half::Whole, &LogPlace::Own), (RING_LEN, SNAPSHOT_LEN), 1, 14, None, false)
+            .expect("a place")
+    };
     let ((one, _), (two, _)) = (parts(), parts());
+    let (ours, theirs) =
+        (one.log_area.region().expect("it is here"), two.log_area.region().expect("it is here"));
     let path = one.path(&one.own()).expect("an address");
     let itself = |qp: QueuePair| {
         let numbers = Numbers { qp: qp.number(), packet: 77 };
@@ -116,11 +121,11 @@ fn a_key_of_another_group_is_void() {
         parts.control_cq.poll(|done| *end = Some(status_of(done.code))).expect("a queue");
     };
     for (qp, source, target, expected) in [
-        (one.log_qp(), &one.staging, &one.log_area, Status::Success),
-        (one.log_qp(), &one.staging, &two.log_area, Status::Refused),
+        (one.log_qp(), &one.staging, ours, Status::Success),
+        (one.log_qp(), &one.staging, theirs, Status::Refused),
         (one.control_qp(), &one.lines, &one.control_area, Status::Success),
         (one.control_qp(), &one.lines, &two.control_area, Status::Refused),
-        (one.control_qp(), &one.lines, &two.log_area, Status::Refused),
+        (one.control_qp(), &one.lines, theirs, Status::Refused),
     ] {
         let qp = itself(qp.expect("made"));
         let request = Request {

@@ -14,6 +14,7 @@ use super::super::card::Own;
 use super::super::cq::{CompletionQueue, status_of};
 use super::super::device::{Device, completions_of};
 use super::super::parts::{Areas, Parts};
+use super::super::place::LogPlace;
 use super::super::port::Choice;
 use super::super::posted::DEPTH;
 use super::super::qp::{Numbers, Operation, Path, Permission, QueuePair, Request};
@@ -28,7 +29,8 @@ fn parts() -> (Arc<Parts>, Areas) {
 /// Of a node with so many peers.
 fn parts_of(peers: u64) -> (Arc<Parts>, Areas) {
     let device = Device::open(&Choice::default(), 1, 2).expect("a device");
-    Parts::new(&device, Half::Whole, (RING_LEN, SNAPSHOT_LEN), peers, 14, None, false).expect("a device")
+    Parts::new(&device, (Half::Whole, &LogPlace::Own), (RING_LEN, SNAPSHOT_LEN), peers, 14, None, false)
+        .expect("a device")
 }
 
 /// A queue pair connected to itself.
@@ -193,7 +195,7 @@ fn areas_are_in_huge_pages_where_there_are_some() {
     for (pages, wanted) in [("8", HUGE_PAGE), ("0", page_size() as u64)] {
         fs::write(POOL, pages).expect("root");
         let (parts, _areas) = parts();
-        for region in [&parts.control_area, &parts.log_area, &parts.staging] {
+        for region in [&parts.control_area, parts.log_area.region().expect("it is here"), &parts.staging] {
             assert_eq!(page_len(region.address()), wanted);
         }
     }

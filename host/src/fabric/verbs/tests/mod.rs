@@ -4,6 +4,7 @@
 mod fabric;
 mod fence;
 mod groups;
+mod host_log;
 mod limits;
 
 use super::Choice;

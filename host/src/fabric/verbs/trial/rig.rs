@@ -10,7 +10,9 @@ use ringleader_core::timing::Timing;
 use ringleader_core::types::{Boot, Epoch, NodeId};
 use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 
-use super::super::{Card, Choice, Device, FenceBy, Meeting, Options, Rendezvous, VerbsError, VerbsFabric};
+use super::super::{
+    Card, Choice, Device, FenceBy, LogPlace, Meeting, Options, Rendezvous, VerbsError, VerbsFabric,
+};
 use crate::exchange::{host_of, is_host};
 use crate::fabric::{Fabric, Mapped};
 
@@ -111,6 +113,7 @@ pub(in crate::fabric::verbs) fn options(
         ring_len: RING_LEN,
         snapshot_len: SNAPSHOT_LEN,
         suspect_after_ns: Timing::SOFT_ROCE.suspect_after_ns,
+        log: LogPlace::Own,
         fence_by,
         wakes: false,
     }
