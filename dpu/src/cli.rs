@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use ringleader::cli::{Which, start_logging};
-use ringleader::config::{Config, Dpu, FenceHost, Placement};
+use ringleader::config::{Config, Dpu, FenceHost};
 use ringleader::health::parse_address;
 use ringleader::service::control::{Answer, Question, ask};
 use ringleader::service::{self, Error};
@@ -91,10 +91,6 @@ fn config_of(which: &Which) -> Result<(Config, Dpu), String> {
 }
 
 fn run(config: &Config, dpu: &Dpu) -> ExitCode {
-    if dpu.placement == Placement::Host {
-        let path = config.path.display();
-        return wrong(format!("{path}: placement = \"host\" needs DOCA, which is not part of this build"));
-    }
     if let Err(error) = mode::check(Path::new("/sys"), std::env::consts::ARCH) {
         return wrong(error);
     }

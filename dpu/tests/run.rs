@@ -270,3 +270,22 @@ fn what_cannot_be_is_named() {
     assert!(refused("[dpu]\nplacement = \"host\"\n", Program::Dpu, "run").contains("one memory"));
     assert!(refused("[dpu]\n", Program::Dpu, "status").contains("no node runs there"));
 }
+
+/// What takes DOCA is refused by a build without it, by either program, before anything is made.
+#[cfg(not(feature = "doca"))]
+#[test]
+fn a_log_in_the_hosts_memory_needs_doca() {
+    let place = Place::new("");
+    let text = "group = \"test\"\nfabric = \"verbs\"\nsnapshot = 0\ncontrol = \"control\"\n[members]\n1 = \"127.0.0.1:7999\"\n\
+                [verbs]\nkey_file = \"key\"\n[dpu]\ncontrol = \"dpu\"\nplacement = \"host\"\nhost = \"0000:3b:00.0\"\n";
+    fs::write(place.path("group.toml"), text).expect("written");
+    let made = Command::new(Program::Host.path()).arg("key").arg(place.path("key")).status();
+    assert!(made.expect("runs").success());
+    for program in [Program::Dpu, Program::Host] {
+        let output = place.command(program, "run", 1).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("placement = \"host\" needs DOCA, which is not part of this build"), "{said}");
+        assert!(!place.path("control").exists() && !place.path("dpu").exists(), "nothing is left behind");
+    }
+}

@@ -155,6 +155,7 @@ pub mod neighbours;
 mod node;
 mod options;
 mod pin;
+mod placement;
 pub mod processes;
 mod profile;
 mod random;

@@ -29,7 +29,7 @@ use crate::events::{self, Events, TimedEvent};
 use crate::exchange::{self, Exchange, Identity, Timeouts};
 use crate::fabric::shm::{self, ShmFabric};
 #[cfg(feature = "verbs")]
-use crate::fabric::verbs::{self, VerbsFabric};
+use crate::fabric::verbs::{self, LogPlace, VerbsFabric};
 use crate::fabric::{Fabric, Mapped};
 use crate::handle::Handle;
 use crate::measure::{Measurement, ReadMeasurement};
@@ -429,7 +429,10 @@ fn open_verbs<S: StateMachine>(
     })?;
     let is_peer = |id: &u8| *id != core.node.0 || core.half == Half::Proposer;
     let peers: Vec<NodeId> = options.members.iter().filter(|id| is_peer(id)).map(|id| NodeId(*id)).collect();
-    let device = agent.device(&verbs.choice, peers.len())?;
+    let device = match &options.log {
+        LogPlace::OfHost(log) => verbs::Device::lent(log, &verbs.choice, peers.len())?,
+        LogPlace::Own | LogPlace::Lent(_) => agent.device(&verbs.choice, peers.len())?,
+    };
     let (fabric, areas) = VerbsFabric::create_on(
         &device,
         &verbs::Options {
@@ -440,6 +443,7 @@ fn open_verbs<S: StateMachine>(
             ring_len: core.ring_len,
             snapshot_len: core.snapshot_len,
             suspect_after_ns: options.timing.suspect_after_ns,
+            log: options.log.clone(),
             fence_by: None,
             wakes: options.notify == Notify::Imm && core.half != Half::Proposer,
         },

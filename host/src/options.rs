@@ -89,6 +89,9 @@ pub struct Options {
     pub pin: Option<usize>,
     /// Leaves the region file in place on a clean close, for `ringleader log`.
     pub keep_region: bool,
+    /// Whose memory the log is in, on an RDMA device.
+    #[cfg(feature = "verbs")]
+    pub(crate) log: crate::fabric::verbs::LogPlace,
 }
 
 impl Options {
@@ -115,6 +118,8 @@ impl Options {
             notify: Notify::Poll,
             pin: None,
             keep_region: false,
+            #[cfg(feature = "verbs")]
+            log: crate::fabric::verbs::LogPlace::Own,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::raw::{Raw, RawDpu};
-use super::{ConfigError, Fabric, Source};
+use super::{ConfigError, Fabric, Notify, Source};
 use crate::exchange::GroupName;
 
 /// See the module.
@@ -16,6 +16,11 @@ pub struct Dpu {
     pub placement: Placement,
     /// What is done to a host that hangs while it leads.
     pub fence_host: FenceHost,
+    /// With the log in the host's memory: the device by which host and DPU reach each other over DOCA, by the name that libibverbs has for it
+    /// or its PCI address; that of the fabric when not given.
+    pub channel: Option<String>,
+    /// With that, on the DPU: the PCI address of the host's function, as the host has it.
+    pub host: Option<String>,
     /// The socket by which the acceptor is asked how it is.
     pub control: PathBuf,
 }
@@ -53,13 +58,29 @@ impl Source<'_> {
         fabric: &Fabric,
     ) -> Result<Option<Dpu>, ConfigError> {
         let Some(table) = &raw.dpu else { return Ok(None) };
-        let RawDpu { placement, fence_host, representor, control } = table.get_ref();
+        let RawDpu { placement, fence_host, representor, channel, host, control } = table.get_ref();
         let placement = placement.as_ref().map(|placement| *placement.get_ref()).unwrap_or_default();
         if let (Placement::Host, Fabric::Shm { .. }) = (placement, fabric) {
             let at = table;
             return Err(
                 self.at(at, "placement = \"host\" has no meaning with fabric = \"shm\": there is one memory")
             );
+        }
+        if placement == Placement::Dpu
+            && let Some(only) = channel.as_ref().or(host.as_ref())
+        {
+            return Err(self.at(only, "channel and host are for placement = \"host\""));
+        }
+        if let Some(odd) = channel.iter().chain(host).find(|name| !is_function(name.get_ref())) {
+            let what = format!("{:?} is no device and no PCI address", odd.get_ref());
+            return Err(self.at(odd, what));
+        }
+        if let (Placement::Host, Some(notify)) = (placement, &raw.notify)
+            && *notify.get_ref() == Notify::Imm
+        {
+            let what =
+                "notify = \"imm\" wakes nobody with placement = \"host\": the log is read, again and again";
+            return Err(self.at(notify, what));
         }
         let fence_host = match (fence_host.as_ref().map(|how| how.get_ref().as_str()), representor) {
             (None | Some("none"), None) => FenceHost::None,
@@ -94,8 +115,15 @@ impl Source<'_> {
             (None, Fabric::Shm { directory }) => directory.join(format!("node-{node}.dpu.control")),
             (None, Fabric::Verbs(_)) => PathBuf::from(format!("/run/ringleader/{group}-{node}.dpu.control")),
         };
-        Ok(Some(Dpu { placement, fence_host, control }))
+        let [channel, host] = [channel, host].map(|name| name.as_ref().map(|name| name.get_ref().clone()));
+        Ok(Some(Dpu { placement, fence_host, channel, host, control }))
     }
+}
+
+/// Whether that may be what DOCA calls a function: a name, or a PCI address.
+fn is_function(name: &str) -> bool {
+    let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-:.".contains(&byte);
+    (1..64).contains(&name.len()) && name.bytes().all(usual)
 }
 
 /// Whether that may be the name of a network device (the kernel's `dev_valid_name`): it is handed to a command.

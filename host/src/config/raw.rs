@@ -76,6 +76,8 @@ pub(super) struct RawDpu {
     pub(super) placement: Option<Spanned<Placement>>,
     pub(super) fence_host: Option<Spanned<String>>,
     pub(super) representor: Option<Spanned<String>>,
+    pub(super) channel: Option<Spanned<String>>,
+    pub(super) host: Option<Spanned<String>>,
     pub(super) control: Option<PathBuf>,
 }
 

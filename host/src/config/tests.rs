@@ -289,3 +289,22 @@ fn health_is_asked_for_nowhere_unless_said_and_never_on_the_port_of_node_exporte
     assert!(said(&right, "127.0.0.1:7490", "here").starts_with("10: listen \"here\" is no address:port"));
     assert!(said(&right, "listen", "listne").contains("did you mean \"listen\"?"));
 }
+
+#[test]
+fn a_log_in_the_hosts_memory_has_what_it_takes() {
+    let table = "\n[dpu]\nplacement = \"host\"\nchannel = \"mlx5_0\"\nhost = \"0000:3b:00.0\"\n";
+    let right = format!("{}{table}", VERBS.replace("fabric =", "notify = \"poll\"\nsnapshot = 0\nfabric ="));
+    let dpu = parse(&right).expect("right").dpu.expect("apart");
+    assert_eq!((dpu.placement, dpu.channel.as_deref()), (Placement::Host, Some("mlx5_0")));
+    assert_eq!(dpu.host.as_deref(), Some("0000:3b:00.0"));
+    assert!(
+        said(&right, "placement = \"host\"", "placement = \"dpu\"").contains("are for placement = \"host\"")
+    );
+    assert!(said(&right, "0000:3b:00.0", "the host").contains("no device and no PCI address"));
+    assert!(said(&right, "\"mlx5_0\"", "\"\"").contains("no device and no PCI address"));
+    assert!(
+        said(&right, "notify = \"poll\"", "notify = \"imm\"").starts_with("3: notify = \"imm\" wakes nobody")
+    );
+    let said = parse(&format!("{SHM}{table}")).expect_err("one memory").to_string();
+    assert!(said.contains("one memory"), "{said}");
+}

@@ -78,7 +78,7 @@ pub fn run(config: &Config, is_of_group: bool) -> Result<(), Error> {
     let shared = Shared::new(Bell::new(waker));
     let door = bind_health(std::slice::from_ref(config))?;
     let agent = start_agent(std::slice::from_ref(config))?;
-    let node = open(config, &agent, Machine(Arc::clone(&shared)))?;
+    let Some(node) = open(config, &agent, Machine(Arc::clone(&shared)), &signals)? else { return Ok(()) };
     let facts = facts(config, &node, password);
     if !is_of_group {
         tell_where(config);

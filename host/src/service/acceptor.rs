@@ -11,6 +11,7 @@ use super::control::{self, Asked, Control};
 use super::{Error, bind_health, options_of, say, start_agent};
 use crate::config::{Config, Dpu};
 use crate::health::{Nodes, describe_acceptor};
+use crate::placement::{self, Borrowed, Watch};
 use crate::signals::Signals;
 use crate::{Acceptor, Status};
 
@@ -28,8 +29,14 @@ pub fn run_acceptor(config: &Config, mut look: impl FnMut(&Status)) -> Result<()
     let control = Control::bind(control).map_err(Error::Wrong)?;
     let door = bind_health(std::slice::from_ref(config))?;
     let agent = start_agent(std::slice::from_ref(config))?;
-    let acceptor =
-        Acceptor::open_on(&agent, options_of(config)?).map_err(|error| Error::Wrong(error.to_string()))?;
+    let borrowed = placement::borrow(config, options_of(config)?, || signals.is_raised())?;
+    let Some((options, host)) = borrowed else { return Ok(()) };
+    let acceptor = Acceptor::open_on(&agent, options).map_err(|error| Error::Wrong(error.to_string()))?;
+    let mut watch = host.map(Borrowed::accept).transpose()?;
+    let mut look = |status: &Status| {
+        look(status);
+        watch.as_mut().is_some_and(Watch::has_another_come)
+    };
     let watched = Nodes::new(&agent).with_acceptor(config.group, &acceptor);
     let health = door.open(watched).map_err(|error| Error::Failed(error.to_string()))?;
     let ended = attend(config, &acceptor, &control, &signals, &mut look);
@@ -43,7 +50,7 @@ fn attend(
     acceptor: &Acceptor,
     control: &Control,
     signals: &Signals,
-    look: &mut impl FnMut(&Status),
+    look: &mut impl FnMut(&Status) -> bool,
 ) -> Result<(), Error> {
     let (stop, asked) = (AtomicBool::new(false), Asked::default());
     let mut shown = None;
@@ -56,7 +63,11 @@ fn attend(
             if status.closed {
                 break Err(Error::Failed("the agent has ended".to_owned()));
             }
-            look(&status);
+            if look(&status) {
+                let what =
+                    "its host came again with other memory, and the log was in the former: start it anew";
+                break Err(Error::Failed(what.to_owned()));
+            }
             // What of it is said.
             let Status { formed, removed, term, leader, host, .. } = status;
             let about = Some((formed, removed, term, leader, host));

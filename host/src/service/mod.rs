@@ -33,7 +33,7 @@ use crate::exchange::Key;
 use crate::health::{Door, Nodes};
 use crate::signals::Signals;
 use crate::stderr::Stderr;
-use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node, Options, StateMachine};
+use crate::{AgentOptions, AgentThread, MAX_GROUPS, Node, Options, StateMachine, placement};
 pub use acceptor::run_acceptor;
 use control::{Asked, Control};
 use hosted::{Hosted, Taken, describe};
@@ -87,7 +87,8 @@ pub fn run(configs: &[Config], applied: Option<&Path>) -> Result<(), Error> {
             None => (io::stdout().as_fd().try_clone_to_owned().map_err(failed)?.into(), Made(None)),
         };
         let (keeper, writer) = applied::keeper(out).map_err(failed)?;
-        nodes.push((open(config, &agent, keeper)?, writer, path));
+        let Some(node) = open(config, &agent, keeper, &signals)? else { return Ok(()) };
+        nodes.push((node, writer, path));
         kept.push(made);
     }
     let watched = configs
@@ -180,10 +181,16 @@ pub(crate) fn start_agent(configs: &[Config]) -> Result<AgentThread, Error> {
     AgentThread::start(&options).map_err(|error| Error::Wrong(error.to_string()))
 }
 
-/// The node of a configuration, with this application.
-pub(crate) fn open(config: &Config, agent: &AgentThread, machine: impl StateMachine) -> Result<Node, Error> {
-    let options = options_of(config)?;
-    Node::open_on(agent, options, machine).map_err(|error| Error::Wrong(error.to_string()))
+/// The node of a configuration, with this application; `None` when a signal came before it had what it waits for.
+pub(crate) fn open(
+    config: &Config,
+    agent: &AgentThread,
+    machine: impl StateMachine,
+    signals: &Signals,
+) -> Result<Option<Node>, Error> {
+    let options = placement::lend(config, options_of(config)?, || signals.is_raised())?;
+    let Some(options) = options else { return Ok(None) };
+    Node::open_on(agent, options, machine).map(Some).map_err(|error| Error::Wrong(error.to_string()))
 }
 
 /// What a node of this configuration is opened with.
