@@ -42,8 +42,19 @@ cp -r "$here/inside" "$lab/inside"
 mv "$lab/inside/main.sh" "$lab/main"
 chmod 755 "$lab/main"
 
+# The programs with DOCA, that is with the tests' stand-in for it, which never come where the others are.
+with_doca() {
+    [ ! -d "$lab/doca" ] || return 0
+    mkdir "$lab/doca"
+    RINGLEADER_DOCA_STAND_IN=1 "$cargo" build --profile test --quiet --target-dir "$target/stand-in" \
+        --package ringleader --package ringleader-dpu --features ringleader/doca,ringleader-dpu/doca --bins
+    for program in ringleader ringleader-dpu; do strip -o "$lab/doca/$program" "$target/stand-in/debug/$program"; done
+    cp "$(ls -t "$target"/stand-in/debug/build/ringleader-doca-*/out/libringleader_doca_stand_in.so | head -n 1)" "$lab/doca/"
+}
+
 # In one machine, one script after the other.
 boot() {
+    case " $* " in *" placement "*) with_doca ;; esac
     echo "$*" > "$lab/what"
     echo "${LAB_ROUNDS:-2}" > "$lab/rounds"
     "$here/boot.sh" "$cache" "$lab"
@@ -59,7 +70,7 @@ lab() {
             lab short
             lab several
             LAB_SECONDS=3600 boot many
-            LAB_SECONDS=3600 boot apart
+            LAB_SECONDS=3600 boot apart placement
             LAB_SECONDS=3600 LAB_ROUNDS=${LAB_ROUNDS:-20} boot chaos
             # Apart, for it may take the machine down; that the others are as they are is shown without it.
             boot weak || echo "lab: the weak fences took the machine down" >&2
