@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
+use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 use rtrb::{Consumer, RingBuffer};
 use tracing::{debug, error, info};
 
@@ -420,7 +420,9 @@ impl VerbsFabric {
         self.ring();
         let id = verb.id();
         let slot = usize::from(id.peer.0 & 15);
-        if self.dead || self.peers[slot].is_none() {
+        // Who writes here is the worker's to know: an acceptor's own host does, and nothing is posted to that.
+        let is_inbound = matches!(id.class, Class::Arm | Class::Grant | Class::Fence);
+        if self.dead || !is_inbound && self.peers[slot].is_none() {
             return self.completions.push(id, Status::Unreachable, 0);
         }
         match *verb {
