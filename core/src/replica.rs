@@ -610,7 +610,12 @@ impl<M: Memory> Replica<M> {
 
     fn leader(&self) -> NodeId {
         let promise = self.acceptor.promise();
-        let own = promise.node() == self.me.node && self.proposer.role() != Role::Leader;
+        let leads = match self.half {
+            // Whether its host says so.
+            Half::Acceptor => self.application().leads,
+            Half::Whole | Half::Proposer => self.proposer.role() == Role::Leader,
+        };
+        let own = promise.node() == self.me.node && !leads;
         if self.acceptor.is_quiet() || own { NodeId::NOBODY } else { promise.node() }
     }
 
