@@ -2,7 +2,7 @@
 
 use crate::directed;
 use crate::rng::Rng;
-use crate::run::{Outcome, run, run_catching, run_changing, run_plan, run_split};
+use crate::run::{Outcome, run, run_catching, run_changing, run_plan, run_split, run_split_catching};
 use crate::schedule::Plan;
 
 /// The kind of run that a seed is the seed of.
@@ -25,6 +25,11 @@ pub enum Scheme {
     },
     /// A storm over nodes whose hosts and acceptors are apart.
     Split {
+        /// Replicas at first.
+        nodes: u8,
+    },
+    /// A storm over such nodes that fall below the ring, and whose hosts lose what they have; they get snapshots.
+    SplitSnapshots {
         /// Replicas at first.
         nodes: u8,
     },
@@ -61,13 +66,14 @@ impl Scheme {
         Scheme::Swarm { nodes }
     }
 
-    /// By its name: `swarm`, `members`, `snapshots`, `split`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
+    /// By its name: `swarm`, `members`, `snapshots`, `split`, `split-snapshots`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
     pub fn named(name: &str, seed: u64, nodes: Option<u8>) -> Option<Scheme> {
         let drawn = match Scheme::draw(seed, None) {
             Scheme::Swarm { nodes }
             | Scheme::Members { nodes }
             | Scheme::Snapshots { nodes }
             | Scheme::Split { nodes }
+            | Scheme::SplitSnapshots { nodes }
             | Scheme::Base { nodes } => nodes,
             Scheme::Directed(_) => 3,
         };
@@ -77,6 +83,7 @@ impl Scheme {
             "members" => Some(Scheme::Members { nodes }),
             "snapshots" => Some(Scheme::Snapshots { nodes }),
             "split" => Some(Scheme::Split { nodes }),
+            "split-snapshots" => Some(Scheme::SplitSnapshots { nodes }),
             "base" => Some(Scheme::Base { nodes }),
             name => directed::named(name).map(|directed| Scheme::Directed(*directed)),
         }
@@ -89,6 +96,7 @@ impl Scheme {
             Scheme::Members { .. } => "members",
             Scheme::Snapshots { .. } => "snapshots",
             Scheme::Split { .. } => "split",
+            Scheme::SplitSnapshots { .. } => "split-snapshots",
             Scheme::Base { .. } => "base",
             Scheme::Directed(directed) => directed.name,
         }
@@ -101,6 +109,7 @@ impl Scheme {
             Scheme::Members { nodes } => run_changing(seed, *nodes, keep_trace),
             Scheme::Snapshots { nodes } => run_catching(seed, *nodes, keep_trace),
             Scheme::Split { nodes } => run_split(seed, *nodes, keep_trace),
+            Scheme::SplitSnapshots { nodes } => run_split_catching(seed, *nodes, keep_trace),
             Scheme::Base { nodes } => run_plan(Plan::base(seed, *nodes), keep_trace),
             Scheme::Directed(directed) => (directed.run)(seed, keep_trace),
         }
@@ -113,6 +122,7 @@ impl Scheme {
             | Scheme::Members { nodes }
             | Scheme::Snapshots { nodes }
             | Scheme::Split { nodes }
+            | Scheme::SplitSnapshots { nodes }
             | Scheme::Base { nodes } => {
                 format!(" --nodes {nodes}")
             }

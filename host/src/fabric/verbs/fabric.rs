@@ -372,6 +372,28 @@ impl VerbsFabric {
         }
     }
 
+    fn post_push(&mut self, id: RequestId, at: u64, len: u32) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        let remote = peer.map_or_else(Default::default, |peer| peer.remote.snapshot);
+        // Nobody but a host stores into another process's snapshot area, and only into its acceptor's.
+        let is_own = self.parts.half == Half::Proposer && id.peer == self.node;
+        let is_inside = is_own && range(&self.parts, End::Control, Place::Snapshot, at, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Write,
+            local: Place::Snapshot,
+            from: at,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(at, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
+            _ => self.refuse(id, End::Control),
+        }
+    }
+
     fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
         let (remote, _) = self.remote(id, Plane::Log);
         let is_inside = self.parts.staging.range(to, CONFIRM_LEN).is_some();
@@ -438,6 +460,7 @@ impl VerbsFabric {
             | Verb::Read { .. }
             | Verb::Fetch { .. }
             | Verb::Pull { .. }
+            | Verb::Push { .. }
             | Verb::Confirm { .. } => unreachable!("posted elsewhere"),
         }
     }
@@ -535,6 +558,7 @@ impl Fabric for VerbsFabric {
             Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
             Verb::Fetch { id, from, to, len } => self.post_fetch(id, from, to, len),
             Verb::Pull { id, plane, at, len } => self.post_pull(id, plane, at, len),
+            Verb::Push { id, at, len } => self.post_push(id, at, len),
             Verb::Confirm { id, from, to } => self.post_confirm(id, from, to),
             _ => self.post_rare(verb),
         }
