@@ -48,6 +48,8 @@ const DIRECTED_ONE_IN: u64 = 5;
 const SNAPSHOTS_ONE_IN: u64 = 3;
 /// And so many of the rest change the members.
 const MEMBERS_ONE_IN: u64 = 2;
+/// In so many of all that are not directed hosts and acceptors are apart.
+const SPLIT_ONE_IN: u64 = 5;
 
 impl Scheme {
     /// What a seed draws; `nodes` when the number of replicas is not left to it.
@@ -57,13 +59,14 @@ impl Scheme {
             return Scheme::Directed(rng.pick(directed::ALL));
         }
         let nodes = nodes.unwrap_or_else(|| size(&mut rng));
-        if rng.below(SNAPSHOTS_ONE_IN) == 0 {
-            return Scheme::Snapshots { nodes };
+        let (snapshots, members) = (rng.below(SNAPSHOTS_ONE_IN) == 0, rng.below(MEMBERS_ONE_IN) == 0);
+        match (snapshots, rng.below(SPLIT_ONE_IN) == 0) {
+            (true, true) => Scheme::SplitSnapshots { nodes },
+            (false, true) => Scheme::Split { nodes },
+            (true, false) => Scheme::Snapshots { nodes },
+            (false, false) if members => Scheme::Members { nodes },
+            (false, false) => Scheme::Swarm { nodes },
         }
-        if rng.below(MEMBERS_ONE_IN) == 0 {
-            return Scheme::Members { nodes };
-        }
-        Scheme::Swarm { nodes }
     }
 
     /// By its name: `swarm`, `members`, `snapshots`, `split`, `split-snapshots`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
