@@ -8,7 +8,7 @@ ROUNDS ?= 20
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help demo test lint no-std sim model planted chaos fuzz lab acceptance bench doc setup embed embed-tools header install libraries dpu doca deb package-check package-tools
+.PHONY: help demo test lint no-std sim model planted chaos fuzz lab lab-dpu acceptance bench doc setup embed embed-tools header install libraries dpu doca deb package-check package-tools
 
 help:
 	@echo 'make demo         run the main job: three processes, a leader killed in mid-stream, a picture of it'
@@ -20,6 +20,7 @@ help:
 	@echo 'make chaos        ROUNDS (20) of real processes that are killed, stopped and started anew, members and leaders changed, judged'
 	@echo 'make fuzz         SECONDS (60) of every fuzz target, or of TARGETS; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make lab          what needs an RDMA device, in a virtual machine with soft-RoCE (ARGS=long for the long form)'
+	@echo 'make lab-dpu      a DPU (arm64) and its host (x86-64), a virtual machine each: they hang, are killed and cut apart (some minutes)'
 	@echo 'make embed        libringleader for C and C++: its tests, under sanitizers and valgrind, and its examples (some minutes)'
 	@echo 'make dpu          builds for a DPU: programs for its Arm cores, unit tests under QEMU, the acceptor without an operating system'
 	@echo 'make doca         host memory in the hands of a DPU (NVIDIA DOCA), built and tested against a stand-in for the SDK'
@@ -91,6 +92,12 @@ lab: setup
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 cpio binutils; } || true
 	tests/lab/run.sh $(ARGS)
+
+lab-dpu: setup
+	@{ command -v qemu-system-x86_64 && command -v qemu-system-aarch64 && command -v fdtput && command -v cpio; } >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+			apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 qemu-system-arm device-tree-compiler cpio binutils; } || true
+	CARGO='$(CARGO)' tests/lab/dpu.sh $(ARGS)
 
 # For targets that rustc lacks it makes a root with Debian's, which takes root, once a minute, and 3 GB; see scripts/dpu/run.sh --help.
 dpu: setup

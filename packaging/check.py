@@ -115,7 +115,6 @@ def check_chart():
             "group": "orders",
             "node": node,
             "fabric": "verbs",
-            "snapshot": 0,
             "members": VALUES["members"],
             "verbs": {"key_file": "/etc/ringleader/secret/group.key"},
             "dpu": {},

@@ -71,6 +71,12 @@ pub(crate) struct Application {
     pub(crate) leads: bool,
     /// The life of the host, where that is apart and was met.
     pub(crate) host: Option<Boot>,
+    /// It wants a snapshot.
+    pub(crate) wants: bool,
+    /// Where the log begins.
+    pub(crate) start: Position,
+    /// The snapshot that the host is to save.
+    pub(crate) order: Option<(u32, Boot)>,
 }
 
 /// See the module.
@@ -589,7 +595,12 @@ impl Acceptor {
         let formed = self.progress.flags & progress_flags::FORMED;
         let away = if application.is_away { progress_flags::AWAY } else { 0 };
         let alive = if application.is_alive { progress_flags::HOST_ALIVE } else { 0 };
-        let flags = formed | role | quiet | away | alive;
+        let wants = if application.wants { progress_flags::WANTS } else { 0 };
+        let flags = formed | role | quiet | away | alive | wants;
+        let (save, save_by) = application.order.unwrap_or((0, Boot(0)));
+        self.progress.start = application.start.0;
+        self.progress.save = u64::from(save);
+        self.progress.save_by = save_by.0;
         if flags != self.progress.flags || on.now.since(self.progress_at) >= self.timing.beat_ns / 4 {
             self.progress.flags = flags;
             self.publish(on);

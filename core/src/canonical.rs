@@ -191,11 +191,14 @@ pub fn progress_line(line: &ProgressLine, of: NodeId, out: &mut impl Canonical) 
         flags,
         config_index,
         anchor,
+        start,
+        save,
+        save_by,
         reserved,
         version: _,
         crc: _,
     } = *line;
     out.plain((boot, promise, grant, applied, durable, hint_term, hint_index, flags, config_index, reserved));
-    out.plain(anchor);
+    out.plain((anchor, start, save, save_by));
     out.count(Space::own(Counter::Liveness, of), liveness);
 }

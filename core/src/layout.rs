@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::crc;
 use crate::mem::{Area, Memory, acquire};
-use crate::types::{MAX_NODES, NodeId};
+use crate::types::{Chain, Index, LogPoint, MAX_NODES, NodeId, Position, Term};
 
 #[cfg(target_endian = "big")]
 compile_error!("registered memory is little-endian, and so must be the processor");
@@ -64,10 +64,11 @@ pub mod log {
     }
 }
 
-/// The snapshot area: READ for peers, and nobody but its node stores into it. Its first part holds lines, and what was READ of
+/// The snapshot area: READ for peers, and nobody but its node stores into it (where host and acceptor are apart: the host, what it
+/// was told to save). Its first part holds lines, and what was READ of
 /// another node's; behind it is a state of an application, the node's own or one that it takes from another.
 pub mod snapshot {
-    /// [`super::SnapshotLine`]: zero unless the bytes are those of a snapshot that this node saved.
+    /// [`super::SnapshotLine`]: zero unless the bytes are those of a snapshot that this node saved, or, where its host is apart, took.
     pub const HEADER: u64 = 0;
     /// [`super::ConfigBlock`]: the configuration at the snapshot's point.
     pub const CONFIG: u64 = 2048;
@@ -252,6 +253,8 @@ pub mod progress_flags {
     pub const FORMED: u64 = 8;
     /// Its application writes its state, or becomes another one's: it applies nothing meanwhile.
     pub const AWAY: u64 = 16;
+    /// The host behind this acceptor lacks what the log does not hold any more, and wants a snapshot.
+    pub const WANTS: u64 = 32;
 }
 
 line! {
@@ -279,8 +282,14 @@ line! {
         config_index: u64,
         /// Position of the anchor: everything below is committed, and final here. 0 where the host is not apart, for only that reads it.
         anchor: u64,
+        /// Position at which the log begins: that of the last snapshot that was installed. 0 where the host is not apart.
+        start: u64,
+        /// Number of the snapshot that the host is to save; 0: none.
+        save: u64,
+        /// Boot of that host.
+        save_by: u64,
         /// 0.
-        reserved: [u64; 4],
+        reserved: [u64; 1],
     }
 }
 
@@ -290,6 +299,10 @@ pub mod host_flags {
     pub const LEADS: u64 = 1;
     /// Its application writes its state, or becomes another one's.
     pub const AWAY: u64 = 2;
+    /// It wants a snapshot: neither the acceptor's log nor its snapshot area has what comes next.
+    pub const WANTS: u64 = 4;
+    /// There is no snapshot of the number in `saved`, and there will be none.
+    pub const UNABLE: u64 = 8;
 }
 
 line! {
@@ -309,8 +322,27 @@ line! {
         form_low: u64,
         /// High half.
         form_high: u64,
+        /// Number of the last snapshot that it was told to save, and is through with; 0: none. Its bytes, and the configuration that
+        /// goes with them, are in the acceptor's snapshot area.
+        saved: u64,
+        /// Of that snapshot: index of the last entry in it.
+        index: u64,
+        /// Term of the same.
+        term: u64,
+        /// Position behind the same.
+        position: u64,
+        /// Bytes.
+        len: u64,
+        /// Chain behind the last entry.
+        chain: u32,
+        /// CRC-32C of the bytes.
+        bytes_crc: u32,
+        /// CRC of the configuration block.
+        config_crc: u32,
         /// 0.
-        reserved: [u64; 8],
+        pad: u32,
+        /// 0.
+        reserved: [u64; 1],
     }
 }
 
@@ -365,6 +397,18 @@ line! {
         padding: u32,
         /// 0.
         reserved: [u64; 5],
+    }
+}
+
+impl SnapshotLine {
+    /// The last entry in it.
+    pub(crate) fn point(&self) -> LogPoint {
+        LogPoint {
+            index: Index(self.index),
+            term: Term(self.term),
+            position: Position(self.position),
+            chain: Chain(self.chain),
+        }
     }
 }
 

@@ -331,6 +331,10 @@ machines! {
         Saved,
         /// source: the application could not
         SaveFailed,
+        /// source: the host that is apart is told to save
+        Orders,
+        /// source: what an acceptor has taken for its host can be had of it
+        Keeps,
         /// target: idle -> taking
         Begins,
         /// target: told the same once more, it goes on where it was
@@ -361,6 +365,14 @@ machines! {
         Installed,
         /// target: loading -> refused: the application cannot
         LoadFailed,
+        /// target: whole -> done: an acceptor whose log goes on keeps it for its host
+        Kept,
+        /// target: an acceptor has one that its host has not taken yet
+        Pinned,
+        /// host: looks for a snapshot in its acceptor's area
+        Seeks,
+        /// host: has found one there
+        Found,
     }
 
     /// What an application is handed.

@@ -121,10 +121,6 @@ impl Options {
         if self.lease_reads.is_some_and(|reads| !(1..500_000).contains(&reads.clocks_drift_below_ppm)) {
             return Err(OptionsError::Drift);
         }
-        // States of applications are not handed around yet where host and acceptor are apart.
-        if self.half != Half::Whole && snapshot_len != 0 {
-            return Err(OptionsError::SnapshotLen);
-        }
         if incarnation.0 == 0 || boot.0 == 0 {
             return Err(OptionsError::Identity);
         }

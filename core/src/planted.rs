@@ -171,6 +171,14 @@ bugs! {
     SnapshotConfigForgotten = "snapshot-config-forgotten",
     /// A node that installs a snapshot forgets what it promised (11).
     SnapshotForgetsPromise = "snapshot-forgets-promise",
+    /// A host reports a commit that the line in its acceptor's memory does not show yet (13).
+    CommitBeforeLine = "commit-before-line",
+    /// A host asks the others before it has READ what its acceptor's log ends with (13).
+    AsksBeforeItsLog = "asks-before-its-log",
+    /// An acceptor begins its log behind a snapshot though that goes on beyond it (13).
+    SnapshotReplacesLog = "snapshot-replaces-log",
+    /// A host goes on behind a snapshot of its acceptor's with the log that was before it (13).
+    CopyBelowStart = "copy-below-start",
 }
 
 #[cfg(feature = "planted")]

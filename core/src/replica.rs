@@ -87,6 +87,8 @@ pub struct Status {
     pub applied: LogPoint,
     /// Nothing below is served.
     pub base: Position,
+    /// Of an acceptor whose host is apart: its log begins there, behind the last snapshot that it has taken.
+    pub start: Position,
     /// Followers, by id, while this node leads.
     pub followers: [Option<FollowerStatus>; MAX_NODES + 1],
     /// Index of the entry of the configuration in force; see [`Replica::configuration`].
@@ -173,7 +175,7 @@ macro_rules! work {
             events: &mut $replica.events,
             applied: $replica.applied.position,
             base: $replica.base,
-            is_loading: $replica.target.is_loading(),
+            is_loading: $replica.target.is_loading() || $replica.touch.lacks.is_some(),
         }
     };
 }
@@ -195,6 +197,7 @@ mod apply;
 mod form;
 mod members;
 mod snapshots;
+mod snapshots_apart;
 use apart::{Host, Touch};
 pub use apply::{Entry, ProposeError, Ticket};
 pub use members::RecoverError;
@@ -329,7 +332,8 @@ impl<M: Memory> Replica<M> {
             | Class::Host
             | Class::Line
             | Class::Lines
-            | Class::Pull => self.handle_control(&done),
+            | Class::Pull
+            | Class::Push => self.handle_control(&done),
         }
     }
 
@@ -351,7 +355,7 @@ impl<M: Memory> Replica<M> {
             Class::Answer => self.acceptor.handle_answer_written(node, done.id.number),
             Class::Config if self.configuration.is_formed() => self.handle_inquiry(node, done.id.number),
             Class::Leader => self.proposer.handle_leader_line(&mut work!(self), done),
-            Class::Host | Class::Line | Class::Lines | Class::Pull => self.handle_touched(done),
+            Class::Host | Class::Line | Class::Lines | Class::Pull | Class::Push => self.handle_touched(done),
             Class::Config => {
                 if let Some(reply) = self.forming.handle_block(node, done.id.number, &self.areas.staging) {
                     self.acceptor.answer_other(reply.to, reply.boot, reply.sequence, reply.verdict);
@@ -442,7 +446,11 @@ impl<M: Memory> Replica<M> {
             self.mend_members();
             self.ask_around();
             self.tell_locked();
-            self.snapshot_tick();
+            match self.half {
+                Half::Whole => self.snapshot_tick(),
+                Half::Acceptor => self.acceptor_snapshot_tick(),
+                Half::Proposer => self.host_snapshot_tick(),
+            }
         } else {
             self.form_tick();
         }
@@ -610,7 +618,12 @@ impl<M: Memory> Replica<M> {
 
     fn leader(&self) -> NodeId {
         let promise = self.acceptor.promise();
-        let own = promise.node() == self.me.node && self.proposer.role() != Role::Leader;
+        let leads = match self.half {
+            // Whether its host says so.
+            Half::Acceptor => self.application().leads,
+            Half::Whole | Half::Proposer => self.proposer.role() == Role::Leader,
+        };
+        let own = promise.node() == self.me.node && !leads;
         if self.acceptor.is_quiet() || own { NodeId::NOBODY } else { promise.node() }
     }
 
@@ -653,6 +666,7 @@ impl<M: Memory> Replica<M> {
             anchor,
             applied: self.applied,
             base: self.base,
+            start: self.host.start,
             followers,
             config_index: self.configuration.index,
             removed: self.removed.is_some(),

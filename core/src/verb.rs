@@ -65,10 +65,12 @@ pub enum Class {
     Lines = 18,
     /// [`Verb::Pull`] of the own acceptor's log.
     Pull = 19,
+    /// [`Verb::Push`].
+    Push = 20,
 }
 
 impl Class {
-    const ALL: [Class; 20] = [
+    const ALL: [Class; 21] = [
         Class::Connect,
         Class::Header,
         Class::Progress,
@@ -89,6 +91,7 @@ impl Class {
         Class::Line,
         Class::Lines,
         Class::Pull,
+        Class::Push,
     ];
 }
 
@@ -202,6 +205,16 @@ pub enum Verb {
         /// Bytes.
         len: u32,
     },
+    /// WRITE `len` bytes at `at` of this proposer's snapshot area to the same place of the own acceptor's, over the control queue pair.
+    /// Only where the two are apart.
+    Push {
+        /// Its completion's id.
+        id: RequestId,
+        /// Offset in both.
+        at: u64,
+        /// Bytes.
+        len: u32,
+    },
     /// Initiator: bring the own end of the log queue pair up, with the acceptor's numbers.
     Open {
         /// Its completion's id.
@@ -245,6 +258,7 @@ impl Verb {
             | Verb::Confirm { id, .. }
             | Verb::Fetch { id, .. }
             | Verb::Pull { id, .. }
+            | Verb::Push { id, .. }
             | Verb::Open { id, .. }
             | Verb::Close { id }
             | Verb::Arm { id, .. }

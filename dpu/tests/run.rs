@@ -167,6 +167,11 @@ fn hosts_die_and_come_back_while_their_dpus_vote_on() {
                 .collect()
         },
     );
+    until(
+        "its own acceptor follows it, too",
+        || place.status(Program::Dpu, former).is_some_and(|status| status.leader == Some(former)),
+        || dpus[at].said(),
+    );
 
     // The leader's host dies. Its DPU says so, and votes; the log is there.
     hosts[at].end(Signal::KILL);

@@ -159,17 +159,12 @@ impl Options {
                 "a snapshot of {snapshot_len} bytes: the length must be a multiple of {AREA_ALIGN}, {MAX_SNAPSHOT_LEN} at most"
             ));
         }
-        if self.half != Half::Whole && snapshot_len != 0 {
-            return wrong(format!(
-                "a snapshot of {snapshot_len} bytes: where host and acceptor are apart there are none yet"
-            ));
-        }
         Ok(())
     }
 
     /// Bytes that a snapshot may have.
     pub(crate) fn snapshot_len(&self) -> u64 {
-        self.snapshot_len.unwrap_or(if self.half == Half::Whole { self.ring_len } else { 0 })
+        self.snapshot_len.unwrap_or(self.ring_len)
     }
 
     /// Largest slot of an entry, in bytes.

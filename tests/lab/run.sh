@@ -70,12 +70,18 @@ lab() {
             lab short
             lab several
             LAB_SECONDS=3600 boot many
-            LAB_SECONDS=3600 boot apart placement
+            lab apart
+            LAB_SECONDS=3600 boot placement
             LAB_SECONDS=3600 LAB_ROUNDS=${LAB_ROUNDS:-20} boot chaos
             # Apart, for it may take the machine down; that the others are as they are is shown without it.
             boot weak || echo "lab: the weak fences took the machine down" >&2
             ;;
         several) "$here/several.sh" "$cache" "$lab" ;;
+        apart)
+            # Six processes with a device each, on two virtual processors: their clocks go slower, as in the lab of a DPU.
+            mhz=$("$here/counter.sh" "$cache")
+            LAB_SECONDS=3600 LAB_SLOWER=${LAB_SLOWER:-10} LAB_MHZ=$mhz boot apart
+            ;;
         icount)
             # Figures repeat, whatever else the host does. With more than one processor QEMU does not get through the start.
             echo commit > "$lab/what"

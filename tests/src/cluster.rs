@@ -26,7 +26,7 @@ use ringleader_core::types::{Boot, Incarnation, Instant, LogPoint, NodeId, Promi
 use self::applying::Job;
 use crate::application::Application;
 use crate::client::Client;
-use crate::fabric::{Domain, Fabric, Home, SimMemory, Weather, is_host, node_of};
+use crate::fabric::{Domain, Fabric, Home, SimArea, SimMemory, Weather, is_host, node_of};
 use crate::invariants::{Violation, Watch};
 use crate::rng::Rng;
 use crate::schedule::{Plan, Sizes};
@@ -75,6 +75,8 @@ struct Node {
     /// What it has been handed, and what it is told to do about snapshots.
     application: Application,
     job: Option<Job>,
+    /// Of a host: where it does that.
+    snapshot: SimArea,
     /// Told by a leader to be below what its ring can serve.
     behind: bool,
     /// Must end: it could not fence a writer.
@@ -178,6 +180,7 @@ impl Cluster {
             kept: None,
             application: Application::default(),
             job: None,
+            snapshot: Home::new(self.plan.ring_len, 0).snapshot,
             behind: false,
             aborted: false,
         }
@@ -389,7 +392,7 @@ impl Cluster {
             peers,
             ring_len: self.plan.ring_len,
             max_entry: self.plan.ring_len / 8,
-            snapshot_len: if half == Half::Whole { self.plan.snapshot_len } else { 0 },
+            snapshot_len: self.plan.snapshot_len,
             timing: self.plan.timing,
             quorum: if self.plan.stored_quorum { Quorum::Stored } else { Quorum::Live },
             confirm: if self.plan.readback { Confirm::Readback } else { Confirm::Completion },

@@ -65,6 +65,11 @@ pub fn run_split(seed: u64, nodes: u8, keep_trace: usize) -> Outcome {
     run_plan(Plan::splitting(seed, nodes), keep_trace)
 }
 
+/// The same with snapshots, over nodes whose hosts and acceptors are apart.
+pub fn run_split_catching(seed: u64, nodes: u8, keep_trace: usize) -> Outcome {
+    run_plan(Plan::splitting_catching(seed, nodes), keep_trace)
+}
+
 /// Runs a plan: a storm of its faults, and the calm after.
 pub fn run_plan(plan: Plan, keep_trace: usize) -> Outcome {
     run_with(plan, keep_trace, drive)

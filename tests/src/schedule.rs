@@ -125,6 +125,8 @@ pub struct Plan {
     pub spares: u8,
     /// Hosts and acceptors are apart.
     pub split: bool,
+    /// A host that dies loses what its application has.
+    pub forgets_ppm: u32,
     /// What leaders do about members that lost their memory.
     pub readmit: Readmit,
     /// Timers of the core.
@@ -247,15 +249,30 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x5b11_7000_0000_0000 ^ u64::from(nodes) << 32);
         let mut plan =
             if rng.chance(300_000) { Plan::changing(seed, nodes) } else { Plan::draw(seed, nodes) };
-        plan.split = true;
+        plan.split(&mut rng);
+        plan
+    }
+
+    /// The plan of a seed with snapshots, but that hosts and acceptors are apart; what a host has may be lost with it.
+    pub fn splitting_catching(seed: u64, nodes: u8) -> Plan {
+        let mut rng = Rng::new(seed ^ 0x5b11_7ca7_0000_0000 ^ u64::from(nodes) << 32);
+        let mut plan = Plan::catching(seed, nodes);
+        plan.split(&mut rng);
+        plan.forgets_ppm = rng.pick(&[0, 300_000, 1_000_000]);
+        // A follower takes it, and its host takes it again; and one whose host has lost everything waits for a leader to notice.
+        plan.bound_ns += 4 * plan.timing.catchup_limit_ns;
+        plan
+    }
+
+    fn split(&mut self, rng: &mut Rng) {
+        self.split = true;
         for fault in HOSTS {
             for _ in 0..rng.pick(&[0, 1, 1, 3]) {
-                plan.faults.push(fault);
+                self.faults.push(fault);
             }
         }
         // An acceptor is asked over the wire, and answers are READ.
-        plan.bound_ns += plan.bound_ns / 2;
-        plan
+        self.bound_ns += self.bound_ns / 2;
     }
 
     /// A group with snapshots of states of that length, whose leaders hold their rings for so many times `suspect_after`.
@@ -336,6 +353,7 @@ impl Plan {
             nodes,
             spares: 0,
             split: false,
+            forgets_ppm: 0,
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,
@@ -380,6 +398,7 @@ impl Plan {
             nodes,
             spares: 0,
             split: false,
+            forgets_ppm: 0,
             readmit: Readmit::Ask,
             timing,
             ring_len: MIN_RING_LEN,

@@ -2,7 +2,7 @@
 
 use crate::directed;
 use crate::rng::Rng;
-use crate::run::{Outcome, run, run_catching, run_changing, run_plan, run_split};
+use crate::run::{Outcome, run, run_catching, run_changing, run_plan, run_split, run_split_catching};
 use crate::schedule::Plan;
 
 /// The kind of run that a seed is the seed of.
@@ -28,6 +28,11 @@ pub enum Scheme {
         /// Replicas at first.
         nodes: u8,
     },
+    /// A storm over such nodes that fall below the ring, and whose hosts lose what they have; they get snapshots.
+    SplitSnapshots {
+        /// Replicas at first.
+        nodes: u8,
+    },
     /// The same with the faults that the first seeds knew: what they found is replayed by it.
     Base {
         /// Replicas.
@@ -43,6 +48,8 @@ const DIRECTED_ONE_IN: u64 = 5;
 const SNAPSHOTS_ONE_IN: u64 = 3;
 /// And so many of the rest change the members.
 const MEMBERS_ONE_IN: u64 = 2;
+/// In so many of all that are not directed hosts and acceptors are apart.
+const SPLIT_ONE_IN: u64 = 5;
 
 impl Scheme {
     /// What a seed draws; `nodes` when the number of replicas is not left to it.
@@ -52,22 +59,24 @@ impl Scheme {
             return Scheme::Directed(rng.pick(directed::ALL));
         }
         let nodes = nodes.unwrap_or_else(|| size(&mut rng));
-        if rng.below(SNAPSHOTS_ONE_IN) == 0 {
-            return Scheme::Snapshots { nodes };
+        let (snapshots, members) = (rng.below(SNAPSHOTS_ONE_IN) == 0, rng.below(MEMBERS_ONE_IN) == 0);
+        match (snapshots, rng.below(SPLIT_ONE_IN) == 0) {
+            (true, true) => Scheme::SplitSnapshots { nodes },
+            (false, true) => Scheme::Split { nodes },
+            (true, false) => Scheme::Snapshots { nodes },
+            (false, false) if members => Scheme::Members { nodes },
+            (false, false) => Scheme::Swarm { nodes },
         }
-        if rng.below(MEMBERS_ONE_IN) == 0 {
-            return Scheme::Members { nodes };
-        }
-        Scheme::Swarm { nodes }
     }
 
-    /// By its name: `swarm`, `members`, `snapshots`, `split`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
+    /// By its name: `swarm`, `members`, `snapshots`, `split`, `split-snapshots`, `base` or that of a directed schedule; of the size that the seed draws, unless `nodes` says it.
     pub fn named(name: &str, seed: u64, nodes: Option<u8>) -> Option<Scheme> {
         let drawn = match Scheme::draw(seed, None) {
             Scheme::Swarm { nodes }
             | Scheme::Members { nodes }
             | Scheme::Snapshots { nodes }
             | Scheme::Split { nodes }
+            | Scheme::SplitSnapshots { nodes }
             | Scheme::Base { nodes } => nodes,
             Scheme::Directed(_) => 3,
         };
@@ -77,6 +86,7 @@ impl Scheme {
             "members" => Some(Scheme::Members { nodes }),
             "snapshots" => Some(Scheme::Snapshots { nodes }),
             "split" => Some(Scheme::Split { nodes }),
+            "split-snapshots" => Some(Scheme::SplitSnapshots { nodes }),
             "base" => Some(Scheme::Base { nodes }),
             name => directed::named(name).map(|directed| Scheme::Directed(*directed)),
         }
@@ -89,6 +99,7 @@ impl Scheme {
             Scheme::Members { .. } => "members",
             Scheme::Snapshots { .. } => "snapshots",
             Scheme::Split { .. } => "split",
+            Scheme::SplitSnapshots { .. } => "split-snapshots",
             Scheme::Base { .. } => "base",
             Scheme::Directed(directed) => directed.name,
         }
@@ -101,6 +112,7 @@ impl Scheme {
             Scheme::Members { nodes } => run_changing(seed, *nodes, keep_trace),
             Scheme::Snapshots { nodes } => run_catching(seed, *nodes, keep_trace),
             Scheme::Split { nodes } => run_split(seed, *nodes, keep_trace),
+            Scheme::SplitSnapshots { nodes } => run_split_catching(seed, *nodes, keep_trace),
             Scheme::Base { nodes } => run_plan(Plan::base(seed, *nodes), keep_trace),
             Scheme::Directed(directed) => (directed.run)(seed, keep_trace),
         }
@@ -113,6 +125,7 @@ impl Scheme {
             | Scheme::Members { nodes }
             | Scheme::Snapshots { nodes }
             | Scheme::Split { nodes }
+            | Scheme::SplitSnapshots { nodes }
             | Scheme::Base { nodes } => {
                 format!(" --nodes {nodes}")
             }

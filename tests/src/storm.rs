@@ -259,7 +259,8 @@ impl Storm {
             return;
         }
         cluster.fabric.faults.crashes += 1;
-        cluster.crash_host(id, false);
+        let forgets = self.rng.chance(cluster.plan.forgets_ppm) && may_forget(cluster, id);
+        cluster.crash_host(id, forgets);
         self.hosts.push((until, id));
     }
 
@@ -303,6 +304,21 @@ impl Storm {
         cluster.fabric.cut(from, to, true);
         self.mend.push((until, from, to));
     }
+}
+
+/// What a host has may be lost as long as a majority has it without that one: by every configuration that may be in force.
+fn may_forget(cluster: &Cluster, id: NodeId) -> bool {
+    let end = cluster.members.iter().map(|member| member.seen.anchor.position.0).max().unwrap_or(0);
+    let has_state = |(node, life): &(NodeId, Incarnation)| {
+        let member = cluster.member(*node);
+        let host = member.parts.1.filter(|host| host.formed);
+        let near = host.is_some_and(|host| host.applied.0 + cluster.plan.ring_len / 4 >= end);
+        *node != id && member.belongs() && member.incarnation == *life && near
+    };
+    cluster.watch.configurations.relevant().all(|one| {
+        let voters = voters(one);
+        voters.iter().filter(|voter| has_state(voter)).count() > voters.len() / 2
+    })
 }
 
 fn minority(cluster: &Cluster) -> usize {

@@ -71,6 +71,14 @@ const UNREACHABLE: &[(&str, &str)] = &[
         "the floors that leaders name are above whatever a follower was counted for; the core's tests name none",
     ),
     (
+        "snapshot: target: whole -> done: an acceptor whose log",
+        "a host that lost everything, and whose acceptor went on: one seed in some hundred that are apart; the core's tests do it",
+    ),
+    (
+        "snapshot: target: an acceptor has one that its host",
+        "an acceptor that falls behind twice while its host is dead: one seed in a thousand that are apart; the core's tests do it",
+    ),
+    (
         "snapshot: target: whole -> refused: older",
         "the floors that leaders name are above whatever it was counted for; the core's tests name none",
     ),

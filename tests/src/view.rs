@@ -59,6 +59,8 @@ pub struct Seen {
     pub applied: Position,
     /// Nothing below is served.
     pub base: Position,
+    /// An acceptor whose host is apart has begun its log there, behind a snapshot that it holds for its host.
+    pub start: Position,
     /// Who may write its log area.
     pub writer: NodeId,
     /// It waits for a fence, and does not look at its log.
@@ -168,6 +170,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
         anchor: status.anchor,
         applied: status.applied.position,
         base: status.base,
+        start: status.start,
         writer: status.writer,
         fencing: status.fencing,
         followers,

@@ -48,7 +48,9 @@ fn five_nodes() {
 /// The same storms, but that hosts and acceptors fail apart.
 #[test]
 fn hosts_and_acceptors_apart() {
-    must_hold((1..=150).map(|seed| (seed, Scheme::named("split", seed, None).expect("a schedule"))));
+    for name in ["split", "split-snapshots"] {
+        must_hold((1..=150).map(|seed| (seed, Scheme::named(name, seed, None).expect("a schedule"))));
+    }
 }
 
 #[test]

@@ -63,6 +63,11 @@ impl Acceptor {
         }
         self.closed = false;
         self.revision += 1;
+        if self.here != self.me.node {
+            // In the same line as the new anchor: a host would take what the old log has below that for final.
+            self.progress.start = taken.point.position.0;
+            self.progress.applied = self.progress.applied.max(taken.point.position.0);
+        }
         self.publish(on);
     }
 }

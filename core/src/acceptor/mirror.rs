@@ -11,6 +11,7 @@ use crate::layout::{AnswerLine, ProgressLine, progress_flags};
 use crate::link::Link;
 use crate::mem::{Area, Memory};
 use crate::membership::Configuration;
+use crate::planted::{self, Bug};
 use crate::request::Answer;
 use crate::roster::Roster;
 use crate::types::{Incarnation, Instant, LogPoint, NodeId, Position, Promise};
@@ -26,6 +27,8 @@ pub(crate) struct Mirror {
     end: Position,
     /// The published anchor: up to here they are final.
     anchor: Position,
+    /// Where the acceptor's log begins.
+    start: Position,
     /// The READ under way: its number, up to where it goes, and since when.
     flight: Option<(u32, Position, Instant)>,
     number: u32,
@@ -37,7 +40,15 @@ pub(crate) struct Mirror {
 
 impl Mirror {
     pub(super) fn new() -> Mirror {
-        Mirror { end: Position(0), anchor: Position(0), flight: None, number: 0, voted: None, walked: false }
+        Mirror {
+            end: Position(0),
+            anchor: Position(0),
+            start: Position(0),
+            flight: None,
+            number: 0,
+            voted: None,
+            walked: false,
+        }
     }
 
     /// Up to here the log may be READ.
@@ -65,13 +76,15 @@ impl Acceptor {
         self.progress = *line;
         if let Some(mirror) = &mut self.mirror {
             mirror.anchor = mirror.anchor.max(Position(line.anchor));
+            mirror.start = mirror.start.max(Position(line.start));
         }
     }
 
     /// It has promised. What was READ above the anchor for a candidacy says nothing under another promise.
     fn take_promise(&mut self, promise: Promise) {
         self.promise = promise;
-        if self.mirror.as_ref().is_some_and(|mirror| mirror.voted.is_some_and(|(mine, _)| mine != promise)) {
+        let another = |mirror: &Mirror| mirror.voted.is_some_and(|(mine, _)| mine != promise);
+        if self.mirror.as_ref().is_some_and(another) {
             self.forget_own_vote();
         }
     }
@@ -94,7 +107,8 @@ impl Acceptor {
         }
         self.walk_mirror(log);
         let cursor = *self.walker.cursor();
-        let whole = cursor.rank() == answer.last.rank() && cursor.position == answer.last.position;
+        let whole = cursor.rank() == answer.last.rank() && cursor.position == answer.last.position
+            || planted::is(Bug::AsksBeforeItsLog);
         if let Some(mirror) = self.mirror.as_mut().filter(|_| whole) {
             mirror.walked = true;
             self.candidacy = self.roster.in_force().clone();
@@ -130,10 +144,21 @@ impl Acceptor {
         self.roster.follow(&self.walker, log, self.me.ring_len);
     }
 
-    /// Whether what begins there is not in the acceptor's ring any more, which goes on from its anchor.
-    pub(crate) fn has_lost(&self, position: Position) -> bool {
-        let ring_len = self.me.ring_len;
-        self.mirror.as_ref().is_some_and(|mirror| mirror.anchor.0 > position.0.saturating_add(ring_len))
+    /// From where to where the acceptor's log goes, as far as it is final and was published: nothing below is in its ring.
+    pub(crate) fn copied_log(&self) -> (Position, Position) {
+        let Some(mirror) = &self.mirror else { return Default::default() };
+        let kept = mirror.anchor.0.saturating_sub(self.me.ring_len);
+        let start = if planted::is(Bug::CopyBelowStart) { Position(0) } else { mirror.start };
+        (start.max(Position(kept)), mirror.anchor)
+    }
+
+    /// Whether all was READ up to the anchor, and is not all a log: some of it was written over since a host before had applied it.
+    pub(crate) fn is_overwritten<M: Memory>(&self, log: &Area<M>) -> bool {
+        let cursor = self.walker.cursor();
+        let read = self.mirror.as_ref().is_some_and(|mirror| {
+            mirror.flight.is_none() && mirror.end >= mirror.anchor && cursor.position < mirror.anchor
+        });
+        read && entry::judge(log, self.me.ring_len, cursor).is_err()
     }
 
     /// The next READ of the log, of as much as there is room for: what the application does not have yet stays.
@@ -143,8 +168,11 @@ impl Acceptor {
         let mirror = self.mirror.as_mut()?;
         let start = mirror.end;
         let lap_end = (start.0 | (ring_len - 1)) + 1;
-        let to = mirror.known().0.min(start.0 + PULL).min(lap_end).min(applied.0.saturating_add(ring_len));
-        if mirror.flight.is_some() || !link.is_up() || to <= start.0 {
+        let room = applied.0.saturating_add(ring_len);
+        let to = mirror.known().0.min(start.0 + PULL).min(lap_end).min(room);
+        // Between what it had before a snapshot and that there is nothing.
+        let is_gone = start < mirror.start && !planted::is(Bug::CopyBelowStart);
+        if mirror.flight.is_some() || !link.is_up() || to <= start.0 || is_gone {
             return None;
         }
         mirror.number = (mirror.number + 1) & NUMBER_MASK;
@@ -191,6 +219,8 @@ impl Acceptor {
         self.roster.install(configuration);
         if let Some(mirror) = &mut self.mirror {
             mirror.end = point.position;
+            // What is under way was asked for before.
+            mirror.flight = None;
         }
     }
 }

@@ -60,9 +60,12 @@ fn golden_progress() {
         flags: 9,
         config_index: 10,
         anchor: 11,
+        start: 12,
+        save: 13,
+        save_by: 14,
         ..ProgressLine::default()
     };
-    golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
 }
 
 #[test]
@@ -75,9 +78,17 @@ fn golden_host() {
         flags: 5,
         form_low: 6,
         form_high: 7,
+        saved: 8,
+        index: 9,
+        term: 10,
+        position: 11,
+        len: 12,
+        chain: 13,
+        bytes_crc: 14,
+        config_crc: 15,
         ..HostLine::default()
     };
-    golden(line, &[1, 2, 3, 4, 5, 6, 7]);
+    golden(line, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 | 14 << 32, 15]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::event::GiveUp;
 use crate::layout::{LeaderLine, control, staging};
 use crate::mailbox::{Outbox, Route};
 use crate::mem::Memory;
+use crate::planted::{self, Bug};
 use crate::proposer::{Proposer, Role, Work};
 use crate::types::{LogPoint, Term};
 use crate::verb::{Class, Verb};
@@ -32,7 +33,7 @@ impl Proposer {
     /// The commit that may be reported.
     pub(crate) fn shown_commit(&self) -> LogPoint {
         match self.apart.shown {
-            _ if self.here == self.me.node => self.lead.committed,
+            _ if self.here == self.me.node || planted::is(Bug::CommitBeforeLine) => self.lead.committed,
             (term, committed) if term == self.lead.term => committed,
             _ => self.lead.own_start,
         }

@@ -20,6 +20,8 @@ use crate::types::{Boot, Instant, NodeId, Position};
 
 /// What may be committed before a leader's first entry is.
 const UNKNOWN: Position = Position(u64::MAX);
+/// Named to a follower that goes on counting, for its host's sake: nothing may take the place of its log.
+pub(crate) const COUNTS: Position = Position(u64::MAX - 1);
 /// A pause after a failed attempt doubles up to so many times the first.
 const MAX_DOUBLINGS: u32 = 16;
 /// So does the time for which the ring is let go: who can never catch up costs the others a ninth of their time at the most.
@@ -171,22 +173,41 @@ impl Proposer {
         let known = self.lead.has_committed();
         let commit = if known { self.lead.committed.position } else { UNKNOWN };
         for node in self.lead.audience.nodes() {
+            let wants = self.host_wants(on, node);
             let peer = &mut self.peers[node];
-            if peer.state != FollowerState::Behind {
+            let (needs, known, commit) = match peer.state {
+                FollowerState::Behind => (true, known, commit),
+                FollowerState::Window => (wants, false, COUNTS),
+                _ => continue,
+            };
+            if !needs {
+                peer.need = Need::None;
                 continue;
             }
+            // A dead host's acceptor holds what it has for the next one: nothing changes before that is there.
+            let line = on.watches[node].line();
+            let is_alive = line.is_none_or(|line| line.flags & progress_flags::HOST_ALIVE != 0);
+            let refused_long_ago = is_alive && on.now.since(peer.refused_at) >= self.timing.catchup_limit_ns;
             peer.need = match peer.need {
-                Need::Some { commit, refusal: Refusal::Unable }
-                    if on.now.since(peer.refused_at) >= self.timing.catchup_limit_ns =>
-                {
-                    // By now it may be able to.
+                // By now it may be able to.
+                Need::Some { commit, refusal: Refusal::Unable } if refused_long_ago => {
                     Need::Some { commit, refusal: Refusal::None }
                 }
+                // It has taken one, and its host still wants one.
+                Need::Met if wants && refused_long_ago => Need::Some { commit, refusal: Refusal::None },
                 Need::None => Need::Some { commit, refusal: Refusal::None },
                 Need::Some { commit: UNKNOWN, .. } if known => Need::Some { commit, refusal: Refusal::None },
                 need => need,
             };
         }
+    }
+
+    /// The host behind a follower's acceptor lacks what the log does not have any more (protocol.md 13).
+    fn host_wants<M: Memory>(&self, on: &Work<M>, node: NodeId) -> bool {
+        let line = on.watches[node].line();
+        node != self.me.node
+            && line.is_some_and(|line| line.flags & progress_flags::WANTS != 0)
+            && on.configuration.names(node, on.links[node].peer().incarnation)
     }
 
     /// Seen to run lately, in the life that is named.
@@ -213,10 +234,11 @@ impl Proposer {
                 && self.peers[*node].applied >= on.base
         };
         let follower = self.lead.audience.nodes().find(fit);
+        // The own application, here or behind the own acceptor.
         let own = (!self.lead.catchup.tried.has(self.me.node)).then_some(self.me.node);
         let Some(source) = follower.or(own) else { return self.find_no_source(on) };
         let needs = self.lead.audience.nodes().filter_map(|node| match self.peers[node].need {
-            Need::Some { commit, .. } if commit != UNKNOWN => Some(commit),
+            Need::Some { commit, .. } if commit < COUNTS => Some(commit),
             _ => None,
         });
         // One that is about to fall out of the ring would hold it at once.
@@ -224,7 +246,7 @@ impl Proposer {
         let fresh = Position(fresh.saturating_sub(self.me.ring_len / 4));
         let floor = needs.max().unwrap_or_default().max(on.base).max(fresh).max(self.lead.catchup.above);
         self.hold(floor);
-        let boot = if source == self.me.node { self.me.boot } else { on.links[source].peer().boot };
+        let boot = if source == self.here { self.me.boot } else { on.links[source].peer().boot };
         self.lead.catchup.own = None;
         self.lead.catchup.stage = Stage::Saving { source, boot, since: on.now, floor };
         for node in self.lead.audience.nodes() {
@@ -232,7 +254,7 @@ impl Proposer {
                 self.peers[node].need = Need::Some { commit, refusal: Refusal::None };
             }
         }
-        if source == self.me.node {
+        if source == self.here {
             mark(Mark::AsksItself);
         } else {
             mark(Mark::AsksFollower);
@@ -243,7 +265,10 @@ impl Proposer {
 
     /// In window and live. What this leader has of the follower's own log it can have of a snapshot, too.
     fn is_fit_source<M: Memory>(&self, on: &Work<M>, node: NodeId) -> bool {
-        self.peers[node].is_in_window() && self.runs(on, node)
+        let away = on.watches[node].line().is_some_and(|line| {
+            line.flags & progress_flags::HOST_ALIVE == 0 || line.flags & progress_flags::WANTS != 0
+        });
+        self.peers[node].is_in_window() && self.runs(on, node) && !away
     }
 
     fn find_no_source<M: Memory>(&mut self, on: &Work<M>) {
@@ -267,7 +292,7 @@ impl Proposer {
         since: Instant,
         floor: Position,
     ) {
-        let own = source == self.me.node;
+        let own = source == self.here;
         let same = own || on.links[source].is_up() && on.links[source].peer().boot == boot;
         if !same || !own && !self.runs(on, source) {
             mark(Mark::SourceLeft);
@@ -321,7 +346,7 @@ impl Proposer {
     /// leave no majority that applies; where there is none as it is, another source can only help.
     fn may_ask_another<M: Memory>(&self, on: &Work<M>, source: NodeId, since: Instant) -> bool {
         let watch = &on.watches[source];
-        let ended = source != self.me.node
+        let ended = source != self.here
             && watch.read_at() > since
             && watch.line().is_some_and(|line| line.flags & progress_flags::AWAY == 0);
         let others = self.counting(on).filter(|node| *node != source).count();
@@ -378,8 +403,11 @@ impl Proposer {
                     mark(Mark::Done);
                     let peer = &mut self.peers[node];
                     peer.need = Need::Met;
+                    peer.refused_at = on.now;
                     peer.ask_nothing();
-                    peer.turn(FollowerState::Asking);
+                    if peer.state == FollowerState::Behind {
+                        peer.turn(FollowerState::Asking);
+                    }
                     self.lead.catchup.failures = 0;
                     self.lead.catchup.overruns = 0;
                     self.lead.catchup.tried = Audience::default();

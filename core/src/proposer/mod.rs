@@ -18,6 +18,7 @@ mod window;
 
 use apart::Apart;
 use candidate::Election;
+pub(crate) use catchup::COUNTS;
 pub use confirm::Confirm;
 use leader::Leadership;
 pub use leader::{OwnCopy, Quorum};

@@ -12,11 +12,11 @@ use crate::layout::{
     staging,
 };
 use crate::mailbox::{Inbox, Outbox, Route};
-use crate::mark;
 use crate::mem::Memory;
 use crate::membership::Configuration;
 use crate::options::Half;
 use crate::proposer::Work;
+use crate::snapshot::Delivery;
 use crate::types::{Boot, Incarnation, Index, Instant, LogPoint, MAX_NODES, NodeId, Position, Promise, Term};
 use crate::verb::{Class, Completion, NUMBER_MASK, Plane, RequestId, Verb};
 
@@ -27,6 +27,8 @@ pub(super) struct Host {
     line: HostLine,
     inbox: Inbox,
     moved_at: Option<Instant>,
+    /// The log begins there: a snapshot was installed.
+    pub(super) start: Position,
     /// What was told of it.
     told_alive: bool,
 }
@@ -57,6 +59,13 @@ pub(super) struct Touch {
     shown: Option<Configuration>,
     /// Its promise, as the application was told.
     promised: Promise,
+    /// What is saved for it.
+    pub(super) delivery: Delivery,
+    /// What comes next is not in its log any more, since then; and when its snapshot area was looked at for that last.
+    pub(super) lacks: Option<Instant>,
+    pub(super) sought_at: Option<Instant>,
+    /// Nothing was found there.
+    pub(super) found_none: bool,
 }
 
 impl Host {
@@ -66,12 +75,17 @@ impl Host {
             line: HostLine::default(),
             inbox: Inbox::default(),
             moved_at: None,
+            start: Position(0),
             told_alive: false,
         }
     }
 
     pub(super) fn boot(&self) -> Option<Boot> {
         (self.boot != Boot(0)).then_some(self.boot)
+    }
+
+    pub(super) fn line(&self) -> &HostLine {
+        &self.line
     }
 }
 
@@ -92,7 +106,15 @@ impl Touch {
             resume: None,
             shown: None,
             promised: Promise::NONE,
+            delivery: Delivery::new(),
+            lacks: None,
+            sought_at: None,
+            found_none: false,
         }
+    }
+
+    pub(super) fn is_orphaned(&self) -> bool {
+        self.orphaned
     }
 
     pub(super) fn shown(&self) -> Option<&Configuration> {
@@ -100,7 +122,9 @@ impl Touch {
     }
 
     pub(super) fn is_stalled(&self, now: Instant, limit: u64) -> bool {
-        self.flight.is_some_and(|(_, at)| now.since(at) > limit) || self.told.is_stalled(now, limit)
+        self.flight.is_some_and(|(_, at)| now.since(at) > limit)
+            || self.told.is_stalled(now, limit)
+            || self.delivery.is_stalled(now, limit)
     }
 }
 
@@ -123,6 +147,7 @@ impl<M: Memory> Replica<M> {
         let meant = line.to_boot == self.me.boot.0 && line.to_incarnation == self.me.incarnation.0;
         if line.from_boot == boot.0 && meant && self.configuration.is_formed() {
             self.acceptor.handle_line(&mut surroundings!(self), me, &line);
+            self.handle_snapshot_line(me, &line);
         }
     }
 
@@ -140,6 +165,7 @@ impl<M: Memory> Replica<M> {
         }
         let anchor = self.acceptor.walker().anchor().position;
         self.applied.position = self.applied.position.max(Position(line.applied).min(anchor));
+        self.source.handle_host(self.me, &self.areas.snapshot, anchor, line);
         if is_new {
             self.write_header();
         }
@@ -154,6 +180,9 @@ impl<M: Memory> Replica<M> {
                 is_alive: true,
                 leads: self.proposer.role() == Role::Leader,
                 host: None,
+                wants: false,
+                start: Position(0),
+                order: None,
             };
         }
         let line = &self.host.line;
@@ -162,10 +191,13 @@ impl<M: Memory> Replica<M> {
         let own = self.acceptor.promise().node() == self.me.node;
         Application {
             applied: self.applied.position,
-            is_away: line.flags & host_flags::AWAY != 0,
+            is_away: is_alive && line.flags & host_flags::AWAY != 0,
             is_alive,
             leads: is_alive && own && line.flags & host_flags::LEADS != 0,
             host: self.host.boot(),
+            wants: is_alive && self.host_wants(),
+            start: self.host.start,
+            order: self.source.order(),
         }
     }
 
@@ -237,12 +269,6 @@ impl<M: Memory> Replica<M> {
             self.join(group);
         }
         self.acceptor.walk_mirror(&self.areas.log);
-        let needed = self.applied.position;
-        if self.configuration.is_formed() && !self.stuck && self.acceptor.has_lost(needed) {
-            // What is not there cannot be applied, nor a candidacy be judged by it, which would cost its leader the lead for nothing.
-            self.get_stuck(mark::Applier::StuckBelow);
-            self.proposer.set_stands(false);
-        }
         let promise = self.acceptor.promise();
         if promise != self.touch.promised {
             self.touch.promised = promise;
@@ -297,6 +323,7 @@ impl<M: Memory> Replica<M> {
         self.touch.flight = None;
         self.touch.has_lines = false;
         self.touch.told.handle_down();
+        self.touch.delivery.handle_down();
         self.acceptor.handle_own_link_down();
         self.proposer.handle_own_link_down();
     }
@@ -351,18 +378,21 @@ impl<M: Memory> Replica<M> {
             self.touch.tell_at = self.now.after(self.timing.beat_ns / 4);
             self.touch.liveness += 1;
             let away = if self.source.is_saving() || self.target.is_loading() { host_flags::AWAY } else { 0 };
+            let wants = if self.wants_snapshot() { host_flags::WANTS } else { 0 };
             let leads = if self.proposer.role() == Role::Leader { host_flags::LEADS } else { 0 };
             let wish = if self.configuration.is_formed() { 0 } else { self.touch.wish };
-            self.touch.told.set(HostLine {
+            let mut line = HostLine {
                 boot: self.me.boot.0,
                 to_boot: link.peer().boot.0,
                 liveness: self.touch.liveness,
                 applied: self.applied.position.0,
-                flags: away | leads,
+                flags: away | leads | wants,
                 form_low: wish as u64,
                 form_high: (wish >> 64) as u64,
                 ..HostLine::default()
-            });
+            };
+            self.touch.delivery.report(&mut line);
+            self.touch.told.set(line);
         }
         let route = Route { class: Class::Host, from: staging::HOST, to: control::HOST };
         if let Some(verb) = self.touch.told.poll(self.now, epoch, &self.areas.staging, me, route) {
@@ -381,7 +411,10 @@ impl<M: Memory> Replica<M> {
             return Some(Verb::Pull { id, plane: Plane::Control, at: 0, len: control::LINES_LEN as u32 });
         }
         let applied = self.applied.position;
-        self.acceptor.poll_pull(&surroundings!(self), applied)
+        // What it lacks is not in that log.
+        let lacks = self.touch.lacks.is_some();
+        let verb = if lacks { None } else { self.acceptor.poll_pull(&surroundings!(self), applied) };
+        verb.or_else(|| self.touch.delivery.poll(self.now, &self.timing, me, epoch))
     }
 
     /// Such a verb ended well.
@@ -390,6 +423,7 @@ impl<M: Memory> Replica<M> {
             Class::Host => self.touch.told.handle_success(done.id.number),
             Class::Line => self.proposer.handle_line_written(done.id.number),
             Class::Pull => self.acceptor.handle_pulled(done),
+            Class::Push => self.touch.delivery.handle_pushed(done.id.number),
             _ => {
                 if self.touch.flight.take_if(|(number, _)| *number == done.id.number).is_some() {
                     self.touch.has_lines = true;

@@ -5,6 +5,7 @@ use crate::entry::{self, Kind, max_payload, peek, slot_len};
 use crate::event::Event;
 use crate::mark::{self, mark};
 use crate::mem::Memory;
+use crate::options::Half;
 use crate::planted::{self, Bug};
 use crate::proposer::{TransferError, Work};
 use crate::read::{Read, ReadError, ReadTicket};
@@ -105,6 +106,10 @@ impl<M: Memory> Replica<M> {
     ///
     /// The payload is lent from the log area: it is final, and stays until `f` returns.
     pub fn apply(&mut self, f: impl FnOnce(Entry<'_>)) -> bool {
+        // An acceptor that is apart knows how far its host is, and hands out nothing itself.
+        if self.half == Half::Acceptor {
+            return false;
+        }
         let anchor = self.acceptor.walker().anchor().position;
         for _ in 0..MAX_SKIPS {
             if self.applied.position >= anchor || self.stuck || self.is_application_away() {

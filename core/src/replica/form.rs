@@ -79,6 +79,13 @@ impl<M: Memory> Replica<M> {
         self.acceptor.handle_formed(self.now, configuration.clone());
         self.forming.handle_formed();
         self.configuration = configuration;
+        // A host that comes back may find members that came later than what it was told of.
+        for slot in 1..=MAX_NODES {
+            let node = NodeId(slot as u8);
+            if node != self.me.node && self.configuration.member(node).is_some() {
+                self.peers[node] = true;
+            }
+        }
         self.show_block();
         self.write_header();
         self.events.push(Event::Formed { group });

@@ -7,10 +7,12 @@ use super::{Replica, Role};
 use crate::acceptor::Surroundings;
 use crate::event::Event;
 use crate::layout::{RequestLine, request_kind, verdict};
+use crate::mark::{Snapshot as Mark, mark};
 use crate::mem::Memory;
+use crate::options::Half;
 use crate::planted::{self, Bug};
 use crate::request::{About, Answer};
-use crate::snapshot::{Order, Saved, SourceGround, TargetGround, Wish};
+use crate::snapshot::{Order, Saved, Saver, SourceGround, TargetGround, Wish};
 use crate::types::{Boot, Instant, NodeId, Position, Promise, Term};
 use crate::verb::{Completion, Verb};
 
@@ -24,8 +26,9 @@ macro_rules! target_ground {
             area: &$replica.areas.snapshot,
             links: &$replica.links,
             group: $replica.configuration.group,
-            applied: $replica.applied.position,
+            applied: $replica.has_state_up_to(),
             is_stuck: $replica.stuck,
+            within: $replica.acceptor.copied_log(),
         }
     };
 }
@@ -43,7 +46,10 @@ impl<M: Memory> Replica<M> {
         self.now = self.now.max(now);
         self.control_due = true;
         if let Some(taken) = self.target.handle_loaded(number, loaded) {
-            self.acceptor.install(&mut surroundings!(self), &taken);
+            match self.half {
+                Half::Proposer => self.begin_behind(&taken),
+                _ => self.acceptor.install(&mut surroundings!(self), &taken),
+            }
             self.applied = taken.point;
             if !planted::is(Bug::BaseWithoutSnapshot) {
                 self.base = self.base.max(taken.point.position);
@@ -82,6 +88,13 @@ impl<M: Memory> Replica<M> {
         if promise != mine || self.proposer.role() != Role::Follower {
             return;
         }
+        let known = self.target.order().map(|order| (order.from, order.boot, order.sequence));
+        let is_new = line.kind == request_kind::TAKE && known != Some((node, boot, sequence));
+        if is_new && (self.is_pinned() || self.source.is_saving() && self.saver() == Saver::Nobody) {
+            mark(Mark::Pinned);
+            let answer = Answer { verdict: verdict::UNABLE, ..Answer::default() };
+            return self.acceptor.answer_snapshot(node, boot, sequence, answer);
+        }
         if line.kind == request_kind::SAVE {
             let floor = about.point.position;
             self.source.handle_wish(Some(Wish { from: node, boot, sequence, promise, floor }));
@@ -98,15 +111,26 @@ impl<M: Memory> Replica<M> {
         self.target_tick();
     }
 
-    /// Only who is promised to is obeyed.
-    fn drop_former_leaders(&mut self) {
+    /// Only who is promised to is obeyed, and only the process that asked: another host of the same node has not.
+    pub(super) fn drop_former_leaders(&mut self) {
         let promise = self.acceptor.promise();
-        if self.source.wish().is_some_and(|wish| wish.promise != promise) {
+        let wish = self.source.wish().map(|wish| (wish.promise, wish.from, wish.boot));
+        if wish.is_some_and(|(by, from, boot)| by != promise || self.is_gone(from, boot)) {
             self.source.handle_wish(None);
         }
-        if self.target.order().is_some_and(|order| order.promise != promise) {
+        let order = self.target.order().map(|order| (order.promise, order.from, order.boot));
+        if order.is_some_and(|(by, from, boot)| by != promise || self.is_gone(from, boot)) {
             self.target.abandon();
         }
+    }
+
+    /// Whether another proposer of that node is connected by now.
+    fn is_gone(&self, node: NodeId, boot: Boot) -> bool {
+        if node == self.me.node {
+            return boot != self.proposer_boot();
+        }
+        let link = &self.links[node];
+        link.is_up() && link.peer().proposer != boot
     }
 
     /// A leader asks itself like any other.
@@ -122,37 +146,45 @@ impl<M: Memory> Replica<M> {
         }
     }
 
-    fn source_tick(&mut self) {
+    pub(super) fn source_tick(&mut self) {
         let ground = SourceGround {
             me: self.me,
             area: &self.areas.snapshot,
-            applied: &self.applied,
+            saver: self.saver(),
             roster: self.acceptor.roster(),
             is_taking: self.target.uses_area(),
         };
+        let was_saving = self.source.is_saving();
         let (Some(wish), Some((answer, event))) = (self.source.wish().copied(), self.source.answer(&ground))
         else {
             return;
         };
-        if let Some(event) = event {
+        if self.source.is_saving() && !was_saving {
             // What was taken before, and not installed, is gone.
             self.target.forget();
+        }
+        if let Some(event) = event {
             self.events.push(event);
         }
-        if wish.from == self.me.node {
+        if wish.from == self.me.node && self.half == Half::Whole {
             self.proposer.handle_own_snapshot(answer);
         } else {
             self.acceptor.answer_snapshot(wish.from, wish.boot, wish.sequence, answer);
         }
     }
 
-    fn target_tick(&mut self) {
+    /// Moves the READs of another node's on.
+    pub(super) fn follow_target(&mut self) {
         if let Some(source) = self.target.tick(&target_ground!(self)) {
             self.connect_to(source);
         }
         if self.target.uses_area() && !self.source.is_saving() {
             self.source.discard(&self.areas.snapshot);
         }
+    }
+
+    fn target_tick(&mut self) {
+        self.follow_target();
         if self.target.is_whole() && self.proposer.role() == Role::Follower {
             if let Some((anchor, last)) = self.acceptor.close_log(&mut surroundings!(self)) {
                 self.load(anchor, last);
@@ -160,6 +192,10 @@ impl<M: Memory> Replica<M> {
         } else if !self.target.is_loading() {
             self.acceptor.open_log();
         }
+        self.answer_order();
+    }
+
+    pub(super) fn answer_order(&mut self) {
         if let Some(order) = self.target.order() {
             let answer = self.target.answer();
             self.acceptor.answer_snapshot(order.from, order.boot, order.sequence, answer);

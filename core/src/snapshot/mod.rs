@@ -8,10 +8,12 @@ use crate::mem::{Area, Memory};
 use crate::planted::{self, Bug};
 use crate::types::{LogPoint, NodeId, Position};
 
+mod delivery;
 mod source;
 mod target;
 
-pub(crate) use source::{Ground as SourceGround, Source, Wish};
+pub(crate) use delivery::Delivery;
+pub(crate) use source::{Ground as SourceGround, Saver, Source, Wish};
 pub(crate) use target::{Ground as TargetGround, Order, Taken, Target};
 
 /// Whether a snapshot of that point is as new as it has to be.

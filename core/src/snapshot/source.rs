@@ -2,9 +2,11 @@
 //!
 //! It is what stands in its snapshot area: nothing, one that is being written, or one that may be READ. The header is zeroed
 //! before the first byte changes, and written when the last one is there.
+//!
+//! An acceptor whose host is apart has it written by that, and keeps what it has taken of another node's (protocol.md 13).
 
 use crate::event::Event;
-use crate::layout::{ConfigBlock, Line, SnapshotLine, snapshot, verdict};
+use crate::layout::{ConfigBlock, HostLine, Line, SnapshotLine, host_flags, snapshot, verdict};
 use crate::mark::{Snapshot as Mark, mark};
 use crate::mem::{Area, Memory, full};
 use crate::membership::Configuration;
@@ -12,7 +14,7 @@ use crate::options::Identity;
 use crate::request::Answer;
 use crate::roster::Roster;
 use crate::snapshot::{Saved, reaches};
-use crate::types::{Boot, LogPoint, NodeId, Position, Promise};
+use crate::types::{Boot, Chain, Index, LogPoint, NodeId, Position, Promise, Term};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
@@ -21,6 +23,11 @@ enum State {
     Saving {
         point: LogPoint,
         config_crc: u32,
+        group: u128,
+    },
+    /// The host that is apart was told to.
+    Ordered {
+        by: Boot,
         group: u128,
     },
     Saved {
@@ -54,11 +61,22 @@ pub(crate) struct Source {
     failed: bool,
 }
 
+/// Whose application it is that can save.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Saver {
+    /// This node's, which has that.
+    Here(LogPoint),
+    /// That host's, which has so much at least.
+    Host { boot: Boot, applied: Position },
+    /// Nobody's: the host is dead.
+    Nobody,
+}
+
 /// What a source goes by.
 pub(crate) struct Ground<'a, M> {
     pub(crate) me: Identity,
     pub(crate) area: &'a Area<M>,
-    pub(crate) applied: &'a LogPoint,
+    pub(crate) saver: Saver,
     pub(crate) roster: &'a Roster,
     /// The area is in use for a snapshot of another node.
     pub(crate) is_taking: bool,
@@ -71,7 +89,23 @@ impl Source {
 
     /// Whether the application is writing.
     pub(crate) fn is_saving(&self) -> bool {
-        matches!(self.state, State::Saving { .. })
+        matches!(self.state, State::Saving { .. } | State::Ordered { .. })
+    }
+
+    /// The snapshot that may be READ.
+    pub(crate) fn saved(&self) -> Option<LogPoint> {
+        match self.state {
+            State::Saved { point, .. } => Some(point),
+            _ => None,
+        }
+    }
+
+    /// What the host is to save: a number, and which host.
+    pub(crate) fn order(&self) -> Option<(u32, Boot)> {
+        match self.state {
+            State::Ordered { by, .. } => Some((self.number, by)),
+            _ => None,
+        }
     }
 
     pub(crate) fn wish(&self) -> Option<&Wish> {
@@ -99,31 +133,100 @@ impl Source {
                     None,
                 ));
             }
-            State::Saving { .. } => return say(verdict::WORKING),
+            State::Ordered { .. } if on.saver == Saver::Nobody => return say(verdict::UNABLE),
+            State::Saving { .. } | State::Ordered { .. } => return say(verdict::WORKING),
             _ => {}
         }
         if self.failed || on.is_taking || on.me.snapshot_len == 0 {
             return say(verdict::UNABLE);
         }
-        // The configuration at the snapshot's point is known when the anchor's is not above it.
         let configuration = on.roster.anchored();
-        let known = configuration.index <= on.applied.index && configuration.voters() > 0;
-        if on.applied.position < wish.floor || !known {
-            return say(verdict::WORKING);
-        }
-        let event = self.begin(on, configuration);
-        Some((Answer { verdict: verdict::WORKING, ..Answer::default() }, Some(event)))
+        let event = match on.saver {
+            // The configuration at the snapshot's point is known when the anchor's is not above it.
+            Saver::Here(applied)
+                if applied.position >= wish.floor
+                    && configuration.index <= applied.index
+                    && configuration.voters() > 0 =>
+            {
+                Some(self.begin(on, applied, configuration))
+            }
+            Saver::Host { boot, applied } if applied >= wish.floor => {
+                mark(Mark::Orders);
+                self.renew(on.area);
+                self.state = State::Ordered { by: boot, group: configuration.group };
+                None
+            }
+            Saver::Here(_) | Saver::Host { .. } => None,
+            Saver::Nobody => return say(verdict::UNABLE),
+        };
+        Some((Answer { verdict: verdict::WORKING, ..Answer::default() }, event))
     }
 
-    fn begin<M: Memory>(&mut self, on: &Ground<M>, configuration: &Configuration) -> Event {
+    fn begin<M: Memory>(&mut self, on: &Ground<M>, point: LogPoint, configuration: &Configuration) -> Event {
         mark(Mark::Saves);
-        self.discard(on.area);
-        self.number = self.number.wrapping_add(1);
-        self.version = self.version.wrapping_add(1);
+        self.renew(on.area);
         configuration.block().write(on.area, snapshot::CONFIG, self.version);
         let config_crc = ConfigBlock::read(on.area, snapshot::CONFIG).map_or(0, |block| block.crc);
-        self.state = State::Saving { point: *on.applied, config_crc, group: configuration.group };
+        self.state = State::Saving { point, config_crc, group: configuration.group };
         Event::SaveSnapshot { number: self.number }
+    }
+
+    /// What was there is gone, and what comes has another number.
+    fn renew<M: Memory>(&mut self, area: &Area<M>) {
+        self.discard(area);
+        // No number means none.
+        self.number = self.number.wrapping_add(1).max(1);
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// The host has said something. One that was told to save, and is not there any more, stores nothing by now.
+    pub(crate) fn handle_host<M: Memory>(
+        &mut self,
+        me: Identity,
+        area: &Area<M>,
+        anchor: Position,
+        line: &HostLine,
+    ) {
+        let State::Ordered { by, group } = self.state else { return };
+        if by.0 == line.boot && line.saved != u64::from(self.number) {
+            return;
+        }
+        let able = by.0 == line.boot
+            && line.flags & host_flags::UNABLE == 0
+            && line.len <= me.snapshot_len
+            && line.position <= anchor.0;
+        if !able {
+            mark(Mark::SaveFailed);
+            self.state = State::Nothing;
+            self.failed = true;
+            return;
+        }
+        mark(Mark::Saved);
+        let HostLine { index, term, position, chain, .. } = *line;
+        let point = LogPoint {
+            index: Index(index),
+            term: Term(term),
+            position: Position(position),
+            chain: Chain(chain),
+        };
+        let (bytes_crc, config_crc) = (line.bytes_crc, line.config_crc);
+        self.publish(me, area, point, group, (line.len, bytes_crc), config_crc);
+    }
+
+    /// What is in the area was taken of another node: whoever needs it may have it of this one now.
+    pub(crate) fn keep<M: Memory>(
+        &mut self,
+        me: Identity,
+        area: &Area<M>,
+        taken: &SnapshotLine,
+        configuration: &Configuration,
+    ) {
+        mark(Mark::Keeps);
+        self.renew(area);
+        configuration.block().write(area, snapshot::CONFIG, self.version);
+        let config_crc = ConfigBlock::read(area, snapshot::CONFIG).map_or(0, |block| block.crc);
+        let point = taken.point();
+        self.publish(me, area, point, configuration.group, (taken.len, taken.bytes_crc), config_crc);
     }
 
     /// The snapshot is none any more: before any of its bytes changes.
@@ -146,15 +249,14 @@ impl Source {
         number: u32,
         saved: Option<Saved>,
     ) {
-        let State::Saving { point, .. } = self.state else { return };
+        let State::Saving { point, config_crc, group } = self.state else { return };
         if number != self.number {
             return;
         }
         match saved.filter(|saved| saved.len <= me.snapshot_len) {
-            Some(saved) => {
+            Some(Saved { len, crc }) => {
                 mark(Mark::Saved);
-                self.publish(me, area, saved);
-                self.state = State::Saved { point, len: saved.len };
+                self.publish(me, area, point, group, (len, crc), config_crc);
             }
             None => {
                 mark(Mark::SaveFailed);
@@ -164,8 +266,15 @@ impl Source {
         }
     }
 
-    fn publish<M: Memory>(&mut self, me: Identity, area: &Area<M>, saved: Saved) {
-        let State::Saving { point, config_crc, group } = self.state else { return };
+    fn publish<M: Memory>(
+        &mut self,
+        me: Identity,
+        area: &Area<M>,
+        point: LogPoint,
+        group: u128,
+        (len, bytes_crc): (u64, u32),
+        config_crc: u32,
+    ) {
         // Whoever sees the header sees the bytes.
         full();
         SnapshotLine {
@@ -176,14 +285,15 @@ impl Source {
             index: point.index.0,
             term: point.term.0,
             position: point.position.0,
-            len: saved.len,
+            len,
             chain: point.chain.0,
-            bytes_crc: saved.crc,
+            bytes_crc,
             config_crc,
             ..SnapshotLine::default()
         }
         .write(area, snapshot::HEADER, self.version);
         full();
+        self.state = State::Saved { point, len };
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! Until the application is told to load it nothing of the node has changed but the bytes in its snapshot area. A broken link
 //! is mended and the READs go on where they were, as long as it is the same snapshot of the same life of the source.
+//!
+//! A host that is apart is told of none: it *seeks*, and takes whatever its own acceptor has that is of use (protocol.md 13).
 
 #[cfg(feature = "model")]
 use crate::canonical::Canonical;
@@ -19,7 +21,7 @@ use crate::request::{About, Answer};
 use crate::snapshot::{Taking, reaches};
 use crate::table::Table;
 use crate::timing::Timing;
-use crate::types::{Boot, Chain, Index, Instant, LogPoint, NodeId, Position, Promise, Term};
+use crate::types::{Boot, Instant, LogPoint, NodeId, Position, Promise, Term};
 use crate::verb::{Class, Completion, NUMBER_MASK, RequestId, Status, Verb};
 
 /// A position above this is none that a log ever gets to.
@@ -69,6 +71,8 @@ pub(crate) struct Target {
     order: Option<Order>,
     /// It still stands. What was taken for one that does not any more is kept, for a leader who tells the same.
     stands: bool,
+    /// Nobody ordered it: what there is is found out by looking.
+    seeks: bool,
     stage: Stage,
     /// The header that was READ first.
     header: SnapshotLine,
@@ -103,6 +107,8 @@ pub(crate) struct Ground<'a, M> {
     pub(crate) applied: Position,
     /// The log cannot be applied any further, whatever comes.
     pub(crate) is_stuck: bool,
+    /// Where a log is, as far as the acceptor that is apart has one: only a snapshot within will do.
+    pub(crate) within: (Position, Position),
 }
 
 impl Target {
@@ -110,6 +116,7 @@ impl Target {
         Target {
             order: None,
             stands: false,
+            seeks: false,
             stage: Stage::Idle,
             header: SnapshotLine::default(),
             taken: None,
@@ -179,6 +186,31 @@ impl Target {
         self.begin();
     }
 
+    /// Looks what the own acceptor has, and takes it.
+    pub(crate) fn seek(&mut self, now: Instant, me: NodeId, source_boot: Boot) {
+        if self.is_loading() {
+            return;
+        }
+        let about = About { source: me, source_boot, ..About::default() };
+        let promise = Promise::NONE;
+        self.order = Some(Order { from: me, boot: Boot(0), sequence: 0, promise, about });
+        self.stands = true;
+        self.seeks = true;
+        self.heard_at = now;
+        mark(Mark::Seeks);
+        self.begin();
+    }
+
+    /// Whether it looks for something, or has found it.
+    pub(crate) fn is_seeking(&self) -> bool {
+        self.seeks && self.stands && self.is_under_way()
+    }
+
+    /// Whether what was looked for is there, and on its way.
+    pub(crate) fn has_found(&self) -> bool {
+        self.is_seeking() && self.stage != Stage::Header
+    }
+
     fn begin(&mut self) {
         self.header = SnapshotLine::default();
         self.taken = None;
@@ -230,7 +262,7 @@ impl Target {
         if !self.is_under_way() || self.is_loading() {
             return None;
         }
-        if on.applied >= about.point.position && !planted::is(Bug::SnapshotTakesBack) {
+        if on.applied >= about.point.position && !self.seeks && !planted::is(Bug::SnapshotTakesBack) {
             mark(Mark::ThereAlready);
             self.stage = Stage::Ended(verdict::GRANTED);
             return None;
@@ -241,7 +273,7 @@ impl Target {
         let source = about.source;
         let possible = on.me.snapshot_len > 0
             && source.is_valid()
-            && source != on.me.node
+            && (source != on.me.node || self.seeks)
             && !on.is_stuck
             && about.point.position.0 < MAX_POSITION
             && about.point.position.0.is_multiple_of(SLOT_ALIGN)
@@ -330,24 +362,25 @@ impl Target {
     }
 
     fn look_at_header<M: Memory>(&mut self, on: &Ground<M>) {
-        let Some(order) = self.order else { return };
-        let about = order.about;
+        let Some(order) = &mut self.order else { return };
+        let about = &mut order.about;
+        let (from, to) = on.within;
+        let seeks = self.seeks;
         let header = SnapshotLine::read(on.area, snapshot::TAKEN_HEADER).filter(|header| {
-            let point = LogPoint {
-                index: Index(header.index),
-                term: Term(header.term),
-                position: Position(header.position),
-                chain: Chain(header.chain),
-            };
+            let point = header.point();
+            let told = header.number == about.number && point == about.point;
+            let serves = point.position > on.applied && (from..=to).contains(&point.position);
             let group = u128::from(header.group_high) << 64 | u128::from(header.group_low);
-            group == on.group
-                && header.boot == about.source_boot.0
-                && header.number == about.number
-                && point == about.point
+            group == on.group && header.boot == about.source_boot.0 && if seeks { serves } else { told }
         });
         let Some(header) = header else { return self.end(Mark::HeaderGone, verdict::LOST) };
         if header.len > on.me.snapshot_len {
             return self.end(Mark::CannotTake, verdict::UNABLE);
+        }
+        about.number = header.number;
+        about.point = header.point();
+        if seeks {
+            mark(Mark::Found);
         }
         self.header = header;
         self.stage = Stage::Config;
@@ -390,6 +423,34 @@ impl Target {
         } else {
             self.stage = Stage::Whole;
         }
+    }
+
+    /// What is here, or on its way.
+    pub(crate) fn taken(&self) -> Option<(&SnapshotLine, &Taken)> {
+        self.taken.as_ref().map(|taken| (&self.header, taken))
+    }
+
+    /// The same, once all bytes are here.
+    pub(crate) fn whole(&self) -> Option<(&SnapshotLine, &Taken)> {
+        self.taken().filter(|_| self.is_whole())
+    }
+
+    /// The log goes on without it, but it is here.
+    pub(crate) fn handle_kept(&mut self) {
+        self.end(Mark::Kept, verdict::GRANTED);
+    }
+
+    /// The log begins behind it.
+    pub(crate) fn refuse_old(&mut self) {
+        self.end(Mark::TooOld, verdict::TOO_OLD);
+    }
+
+    /// What was sought is here: no log begins anew by it.
+    pub(crate) fn load_sought(&mut self) -> (u32, u64) {
+        mark(Mark::Loads);
+        self.stage = Stage::Loading;
+        self.load = self.load.wrapping_add(1);
+        (self.load, self.header.len)
     }
 
     /// The log is left alone, and ends at `last`: whether the snapshot may take its place. A node never goes back behind what it
@@ -448,7 +509,7 @@ fn crc_of<M: Memory>(area: &Area<M>, mut offset: u64, mut len: u64, mut crc: u32
 #[cfg(feature = "model")]
 impl Target {
     pub(crate) fn canonical(&self, out: &mut impl Canonical) {
-        let Target { order, stands, stage, header, taken, flight, number, heard_at, load } = self;
+        let Target { order, stands, seeks: _, stage, header, taken, flight, number, heard_at, load } = self;
         out.plain((order, stands, stage, taken, number, load));
         out.plain(zerocopy::IntoBytes::as_bytes(header));
         out.plain(flight.map(|flight| (flight.id, flight.len, flight.counts)));

@@ -81,7 +81,7 @@ pub(crate) fn node(id: u8, founders: u8, life: u64, now: Instant) -> Node {
 
 /// A node of which only one half is here.
 pub(crate) fn part(id: u8, half: Half, founders: u8, life: u64, now: Instant) -> Node {
-    let snapshot_len = if half == Half::Whole { SNAPSHOT } else { 0 };
+    let snapshot_len = SNAPSHOT;
     let areas = Areas {
         control: area(control::LEN),
         log: area(log::len(RING)),
@@ -198,6 +198,7 @@ impl Group {
                 done.status = Status::Unreachable
             }
             Verb::Connect { .. } => {}
+            Verb::Push { at, len, .. } => copy(&here.snapshot, at, &there.snapshot, at, len),
             Verb::Pull { plane: Plane::Control, at, len, .. } => {
                 copy(&there.control, at, &here.control, at, len)
             }

@@ -137,7 +137,7 @@ impl ringleader_verb {
                 ringleader_verb { from, to, len: 8, ..kind(RINGLEADER_VERB_CONFIRM) }
             }
             // Cores through C are whole, and have no acceptor elsewhere.
-            Verb::Pull { .. } => none,
+            Verb::Pull { .. } | Verb::Push { .. } => none,
             Verb::Open { id: _, numbers } => ringleader_verb { numbers, ..kind(RINGLEADER_VERB_OPEN) },
             Verb::Close { .. } => kind(RINGLEADER_VERB_CLOSE),
             Verb::Arm { id: _, numbers } => ringleader_verb { numbers, ..kind(RINGLEADER_VERB_ARM) },

@@ -105,11 +105,6 @@ impl Source<'_> {
                 });
             }
         };
-        if let Some(snapshot) = raw.snapshot.as_ref().filter(|snapshot| snapshot.get_ref().0 != 0) {
-            let what =
-                "with [dpu] there are no snapshots yet: snapshot = 0, here and for all nodes of the group";
-            return Err(self.at(snapshot, what));
-        }
         let control = match (control, fabric) {
             (Some(path), _) => self.path(path),
             (None, Fabric::Shm { directory }) => directory.join(format!("node-{node}.dpu.control")),

@@ -114,10 +114,9 @@ impl fmt::Display for NodeStatus {
         }
         match (self.role.as_str(), self.leader) {
             ("leader", _) => write!(f, "leads in term {}", self.term)?,
-            (_, Some(leader)) if leader != self.node => {
-                write!(f, "follows node {leader} in term {}", self.term)?;
-            }
-            _ => write!(f, "nobody leads (term {})", self.term)?,
+            // An acceptor whose own host leads follows that.
+            (_, Some(leader)) => write!(f, "follows node {leader} in term {}", self.term)?,
+            (_, None) => write!(f, "nobody leads (term {})", self.term)?,
         }
         write!(f, ", applied up to entry {} of {}", self.applied_index, self.commit_index)?;
         write!(f, ", group {}", self.group)?;

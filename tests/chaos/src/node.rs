@@ -136,7 +136,7 @@ fn options_of(setup: &Setup) -> Result<Options, String> {
     let mut options = Options::new(&setup.dir, setup.node, (1..=setup.members).collect::<Vec<u8>>());
     options.founders = (1..=setup.founders).collect();
     options.ring_len = setup.ring_len;
-    options.snapshot_len = Some(if setup.part == Part::Whole { SNAPSHOT_LEN } else { 0 });
+    options.snapshot_len = Some(SNAPSHOT_LEN);
     options.half = if setup.part == Part::Host { Half::Proposer } else { Half::Whole };
     options.confirm = if setup.readback { Confirm::Readback } else { Confirm::Completion };
     options.timing = setup.profile.timing();

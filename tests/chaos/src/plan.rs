@@ -31,9 +31,6 @@ pub struct Options {
     pub plant: Option<Plant>,
 }
 
-/// Bytes of each ring where host and acceptor are apart: what a host that comes back finds there begins with the first entry.
-const WHOLE_LOG: u64 = 32 << 20;
-
 impl Options {
     /// On shared memory.
     pub fn shared_memory() -> Options {
@@ -194,10 +191,6 @@ impl Round {
             faults: Vec::new(),
             lasts_ms,
         };
-        if options.apart {
-            round.ring_len = WHOLE_LOG;
-            round.max_len = round.max_len.min(200);
-        }
         let mut at_ms = 0;
         let busy = rng.pick(&[60, 150, 400]) * slower;
         loop {

@@ -147,6 +147,7 @@ pub fn play(
         readmitted_at: Instant::now(),
         changed_at: Instant::now(),
         is_spent: false,
+        bare: BTreeMap::new(),
         leaders: BTreeSet::new(),
         began: Instant::now(),
         counts: Counts::default(),
@@ -194,6 +195,9 @@ struct Stage<'a> {
     changed_at: Instant,
     /// More nodes were shot, or ended to fence others, than the group can lose.
     is_spent: bool,
+    /// Nodes whose host came back with nothing, though their memory may have outlived it, until they have applied as much as was
+    /// committed then.
+    bare: BTreeMap<u8, u64>,
     /// Nodes that led, with their terms.
     leaders: BTreeSet<(u64, u8)>,
     began: Instant,
@@ -298,6 +302,7 @@ impl Stage<'_> {
         for node in self.group.wake(false)? {
             self.say(format_args!("node {node} goes on"));
         }
+        self.look_who_has_state();
         self.hear()?;
         for ended in self.group.ended()? {
             self.say(format_args!("node {}: {}", ended.node, ended.fate));
@@ -307,6 +312,7 @@ impl Stage<'_> {
                     self.counts.add(if ended.is_fence { Happened::Fenced } else { Happened::Shot });
                     let lost = BTreeSet::from([ended.node]);
                     self.is_spent |= !self.book.can_lose(&lost, None, &self.lives(true));
+                    self.note_bare(ended.node);
                 }
                 fate => return Err(self.stuck(&format!("node {}: {fate}", ended.node))),
             }
@@ -368,7 +374,22 @@ impl Stage<'_> {
     fn lives(&self, and_at_risk: bool) -> BTreeMap<u8, String> {
         let at_risk: BTreeSet<u8> = self.group.at_risk().filter(|_| !and_at_risk).collect();
         let life = |node: u8| Some((node, self.watch.view(node).status?.0.incarnation));
-        self.group.alive().filter(|node| !at_risk.contains(node)).filter_map(life).collect()
+        let has_state = |node: &u8| !at_risk.contains(node) && !self.bare.contains_key(node);
+        self.group.alive().filter(has_state).filter_map(life).collect()
+    }
+
+    /// A process of that node is gone, and with it what its application had.
+    fn note_bare(&mut self, node: u8) {
+        let committed = |node: u8| self.watch.view(node).status.map_or(0, |(status, _)| status.commit_index);
+        let most = (1..=self.round.members).map(committed).max().unwrap_or(0);
+        self.bare.insert(node, most);
+        self.watch.forget(node);
+    }
+
+    fn look_who_has_state(&mut self) {
+        let watch = &self.watch;
+        let applied = |node: u8| watch.view(node).status.map_or(0, |(status, _)| status.applied_index);
+        self.bare.retain(|node, most| applied(*node) < *most);
     }
 
     /// Asks something of whoever leads, beside everything else.

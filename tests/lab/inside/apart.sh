@@ -54,7 +54,9 @@ start_host() {
 signal() { kill "-$1" "$(cat "pid-$2-$3")"; }
 ended() {
     wait "$(cat "pid-$1-$2")"
+    code=$?
     [ "$1" = dpu ] || eval "exec $((3 + $2))>&-"
+    return "$code"
 }
 leads() { timeout 20 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
 host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "$([ "$2" = up ] && echo 'its host is up\|its host leads' || echo 'its host is down')"; }
@@ -105,6 +107,7 @@ signal KILL dpu "$gone"
 ended dpu "$gone"
 start_dpu "$gone"
 ended host "$gone" && fail "the host of node $gone did not say that its acceptor is another one"
+grep -q "start the host anew" "log-host-$gone" || fail "the host of node $gone does not say why it ended"
 start_host "$gone"
 until_true host_is "$gone" up
 readmit() { find_leader 1 2 3; "$host" member readmit "$gone" --config "host-$leader.toml" --node "$leader" --timeout 20; }

@@ -3,10 +3,10 @@
 
 # Waits up to a minute until a command succeeds.
 until_true() {
-    tries=0
+    waited=0
     until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || fail "never: $*"
+        waited=$((waited + 1))
+        [ "$waited" -lt 300 ] || fail "never: $*"
         sleep 0.2
     done
 }

@@ -14,7 +14,9 @@ use clap::Parser;
 use ringleader_core::planted::{Bug, plant};
 use ringleader_tests::call::arguments;
 use ringleader_tests::directed;
-use ringleader_tests::run::{Outcome, quiet_panics, run, run_catching, run_changing};
+use ringleader_tests::run::{
+    Outcome, quiet_panics, run, run_catching, run_changing, run_split, run_split_catching,
+};
 
 /// Plants bugs into the core, one after the other, and looks for each with the simulator.
 #[derive(Parser)]
@@ -61,6 +63,8 @@ fn schedules() -> Vec<Schedule> {
         Schedule { name: "members-4", run: |seed, keep| run_changing(seed, 4, keep) },
         Schedule { name: "snapshots-3", run: |seed, keep| run_catching(seed, 3, keep) },
         Schedule { name: "snapshots-5", run: |seed, keep| run_catching(seed, 5, keep) },
+        Schedule { name: "split-3", run: |seed, keep| run_split(seed, 3, keep) },
+        Schedule { name: "split-snapshots-3", run: |seed, keep| run_split_catching(seed, 3, keep) },
     ];
     all.extend(directed::ALL.iter().map(|story| Schedule { name: story.name, run: story.run }));
     all

@@ -36,7 +36,7 @@ struct Args {
     /// Replicas in the group of a storm [default: as the seed draws it]
     #[arg(long, value_parser = clap::value_parser!(u8).range(2..=7))]
     nodes: Option<u8>,
-    /// Only this schedule: `swarm`, `members`, `snapshots`, `split` (hosts and acceptors apart), `base`, or the name of a directed one
+    /// Only this schedule: `swarm`, `members`, `snapshots`, `split` (hosts and acceptors apart), `split-snapshots`, `base`, or the name of a directed one
     /// [default: as the seed draws it]
     #[arg(long)]
     schedule: Option<String>,
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         && Scheme::named(name, 0, None).is_none()
     {
         eprintln!(
-            "sim: there is no schedule \"{name}\"; there are swarm, members, snapshots, split, base{}",
+            "sim: there is no schedule \"{name}\"; there are swarm, members, snapshots, split, split-snapshots, base{}",
             names()
         );
         return ExitCode::from(WRONG_CALL);

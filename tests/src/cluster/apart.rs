@@ -67,6 +67,7 @@ impl Cluster {
             host.application = Application::default();
         }
         host.asked.clear();
+        host.job = None;
         self.fabric.fail_domain(seat, Domain::Process);
         self.watch.died(node);
         self.forget(node, None);
@@ -77,7 +78,7 @@ impl Cluster {
     /// Starts a node's host.
     pub fn start_host(&mut self, node: NodeId) {
         let seat = host_of(node);
-        let home = Home::new(self.plan.ring_len, 0);
+        let home = Home::new(self.plan.ring_len, self.plan.snapshot_len);
         let (boot, seed) = (self.rng.word() | 1, self.rng.word());
         // Its life is its acceptor's, which it learns.
         let options = self.options(node, Half::Proposer, 1, boot, seed);
@@ -95,6 +96,7 @@ impl Cluster {
             host.application = Application::default();
         }
         host.replica = Some(replica);
+        host.snapshot = home.snapshot.clone();
         host.stage = Stage::Inputs;
         host.clock_read = now;
         host.paused_until_ns = 0;
@@ -140,7 +142,11 @@ impl Cluster {
         } else {
             member.parts.1 = None;
         }
-        let (own, former) = (member.parts.0, member.seen);
+        let (own, mut former) = (member.parts.0, member.seen);
+        // What a host that is not there has left may be of a life of its acceptor that is over.
+        if member.parts.1.is_none() {
+            former.kept = former.kept.max(former.applied);
+        }
         let mut seen = Seen {
             is_apart: true,
             commit: own.anchor.position,

@@ -4,9 +4,9 @@
 use ringleader_core::event::Event;
 use ringleader_core::types::NodeId;
 
-use super::{Cluster, at};
+use super::{Cluster, at, of};
 use crate::application::Application;
-use crate::fabric::{SimArea, node_of};
+use crate::fabric::{SimArea, is_host, node_of};
 use crate::history;
 use crate::invariants::Violation;
 
@@ -77,7 +77,7 @@ impl Cluster {
             return Ok(());
         }
         self.fabric.faults.snapshots_loaded += 1;
-        self.watch.loaded(id, &loaded, &self.members)
+        self.watch.loaded(node_of(id), &loaded, &self.members)
     }
 
     /// Hands its application what is committed.
@@ -104,6 +104,9 @@ impl Cluster {
     }
 
     fn area(&self, id: NodeId) -> &SimArea {
-        &self.members[at(node_of(id))].home.snapshot
+        if is_host(id) {
+            return &self.nodes[at(id)].snapshot;
+        }
+        &self.members[of(id)].home.snapshot
     }
 }

@@ -32,6 +32,7 @@ impl Cluster {
                 // What a host has to apply next is a lap behind in its acceptor's ring.
                 Event::Stuck { position }
                     if is_host(id)
+                        && self.plan.snapshot_len == 0
                         && self.members[of(node_of(id))].parts.0.anchor.position.0
                             > position.0 + self.plan.ring_len => {}
                 Event::Stuck { position } => {

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use ringleader_core::types::{Epoch, NodeId};
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
 
+use super::{Home, SimArea};
+
 /// Names one posting end: whose it is, to whom, on which plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PipeId {
@@ -100,7 +102,7 @@ pub(crate) struct Op {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Write {
-        source: Source,
+        source: Written,
         from: u64,
         to: u64,
         len: u64,
@@ -116,6 +118,25 @@ pub(crate) enum Shape {
         from: u64,
         to: u64,
     },
+}
+
+/// What a WRITE is made of, and where it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    /// From there to the area of the queue pair's plane.
+    Plane(Source),
+    /// From a host's snapshot area to its acceptor's.
+    Snapshot,
+}
+
+impl Written {
+    pub(crate) fn area(self, home: &Home) -> &SimArea {
+        match self {
+            Written::Plane(Source::Staging) => &home.staging,
+            Written::Plane(Source::Log) => &home.log,
+            Written::Snapshot => &home.snapshot,
+        }
+    }
 }
 
 /// What a READ reads, and where it goes.
@@ -135,8 +156,12 @@ impl Shape {
     /// The memory that the verb changes: whether it is remote, and where.
     pub(crate) fn overlaps(&self, other: &Shape) -> bool {
         match (*self, *other) {
-            (Shape::Write { to: a, len: a_len, .. }, Shape::Write { to: b, len: b_len, .. }) => {
-                a < b + b_len && b < a + a_len
+            (
+                Shape::Write { source: one, to: a, len: a_len, .. },
+                Shape::Write { source: other, to: b, len: b_len, .. },
+            ) => {
+                let together = (one == Written::Snapshot) == (other == Written::Snapshot);
+                together && a < b + b_len && b < a + a_len
             }
             (
                 Shape::Read { area: one, to: a, len: a_len, .. },

@@ -303,7 +303,13 @@ impl Fabric {
         match verb {
             Verb::Write { id, plane, source, from, to, len } => {
                 let pipe = PipeId { from: node, to: id.peer, plane };
+                let source = ends::Written::Plane(source);
                 self.post_op(pipe, id, ends::Shape::Write { source, from, to, len: u64::from(len) });
+            }
+            Verb::Push { id, at, len } => {
+                let pipe = PipeId { from: node, to: id.peer, plane: Plane::Control };
+                let source = ends::Written::Snapshot;
+                self.post_op(pipe, id, ends::Shape::Write { source, from: at, to: at, len: u64::from(len) });
             }
             Verb::Read { id, from, to, len } => {
                 let pipe = PipeId { from: node, to: id.peer, plane: Plane::Control };

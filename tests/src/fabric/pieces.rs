@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use ringleader_core::layout::log;
 use ringleader_core::mem::Memory;
 use ringleader_core::types::Epoch;
-use ringleader_core::verb::{Plane, Source, Status};
+use ringleader_core::verb::{Plane, Status};
 
-use super::ends::{GateState, Op, PipeId, PipeState, Readable, Shape};
+use super::ends::{GateState, Op, PipeId, PipeState, Readable, Shape, Written};
 use super::{Fabric, Happening, Home, SimArea, fingerprint, same};
 
 /// Most pieces of one verb; a boundary can be anywhere, so a few show all that many would.
@@ -44,6 +44,8 @@ pub(super) struct Piece {
     epoch: Epoch,
     /// Where it goes, in the target's area.
     to: u64,
+    /// Which is its snapshot area.
+    in_snapshot: bool,
     /// It counts as placed, and is not.
     early: bool,
 }
@@ -53,6 +55,7 @@ impl Fabric {
     pub(super) fn send_pieces(&mut self, id: PipeId, serial: u64, after_ns: u64) {
         let op = self.pipe_mut(id).op(serial).expect("a verb is outstanding while it is sent");
         let (shape, epoch) = (op.shape, op.id.epoch);
+        let in_snapshot = matches!(shape, Shape::Write { source: Written::Snapshot, .. });
         let (len, is_write, to) = match shape {
             Shape::Write { len, to, .. } => (len, true, to),
             Shape::Read { len, to, .. } => (len, false, to),
@@ -111,6 +114,7 @@ impl Fabric {
                 target_life,
                 epoch,
                 to: to + pair[0],
+                in_snapshot,
                 early: false,
             };
             self.schedule(after_ns + own_ns, Happening::Piece(piece));
@@ -176,10 +180,7 @@ impl Fabric {
             }
             Shape::Write { source, from, len, .. } => {
                 let Some(home) = self.home(id.from) else { return };
-                let area = match source {
-                    Source::Staging => &home.staging,
-                    Source::Log => &home.log,
-                };
+                let area = source.area(home);
                 let words = &area.memory().words()[((from + piece.offset) / 8) as usize..];
                 piece.data.clear();
                 piece
@@ -312,6 +313,7 @@ impl Fabric {
         }
         let Some(home) = self.home(id.to) else { return };
         let area = match id.plane {
+            _ if piece.in_snapshot => &home.snapshot,
             Plane::Control => &home.control,
             Plane::Log => &home.log,
         };

@@ -2,7 +2,7 @@
 
 use ringleader_core::layout::{AnswerLine, BeatLine, Line, RequestLine};
 use ringleader_core::types::{NodeId, Promise};
-use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
+use ringleader_core::verb::{Class, Completion, Plane, RequestId, Status, Verb};
 
 use super::ends::{GateState, Op, PipeId, PipeState, Shape, done};
 use super::{Fabric, Happening, fingerprint};
@@ -204,10 +204,7 @@ impl Fabric {
     fn source_fingerprint(&self, node: NodeId, shape: &Shape) -> u64 {
         let Shape::Write { source, from, len, .. } = *shape else { return 0 };
         let Some(home) = self.home(node) else { return 0 };
-        match source {
-            Source::Staging => fingerprint(&home.staging, from, len),
-            Source::Log => fingerprint(&home.log, from, len),
-        }
+        fingerprint(source.area(home), from, len)
     }
 
     /// Invariant 11: no source byte changes while a request that reads it is outstanding.

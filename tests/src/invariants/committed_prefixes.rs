@@ -53,7 +53,7 @@ pub fn whole(member: &Member, members: &[Member], history: &History, ring_len: u
     // wrote last does not matter: all that is committed was staged.
     let ends = members.iter().map(|other| other.seen.end.max(other.seen.anchor.position));
     let end = ends.max().unwrap_or_default().max(history.end().position).0;
-    let from = member.seen.base.0.max((end + ring_len / 4).saturating_sub(ring_len));
+    let from = member.seen.base.max(member.seen.start).0.max((end + ring_len / 4).saturating_sub(ring_len));
     let mut at = LogPoint::start(member.seen.group);
     while at.position.0 < from {
         let Some(known) = history.at(at.index.next()) else { return Ok(()) };

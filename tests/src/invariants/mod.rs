@@ -193,6 +193,7 @@ impl Watch {
         let counted = member.seen.is_apart && member.seen.leads;
         let known = if counted { member.seen.commit } else { member.seen.anchor.position };
         self.learn(member, members, known, client)?;
+        self.begins_anew(member)?;
         self.prefixes.after_step(member, &self.history, self.ring_len)?;
         self.matched.after_step(
             member,
@@ -265,12 +266,32 @@ impl Watch {
         self.points.applied(member(members, node), index, payload, &self.history)
     }
 
+    /// The log of an acceptor that is apart may have begun anew behind a snapshot.
+    fn begins_anew(&mut self, member: &Member) -> Result<(), Violation> {
+        let start = member.seen.start;
+        if start <= self.prefixes.compared(member).position {
+            return Ok(());
+        }
+        let Some((point, _)) = self.history.before(start) else {
+            return Err(Violation::new(
+                1,
+                format!("node {} begins its log at {start}, where no entry ends", member.id),
+            ));
+        };
+        self.prefixes.loaded(member, point);
+        self.matched.loaded(member.id);
+        Ok(())
+    }
+
     /// A node's application has become what a snapshot says.
     pub fn loaded(&mut self, node: NodeId, state: &Application, members: &[Member]) -> Result<(), Violation> {
         let member = member(members, node);
         let point = self.points.loaded(member, state, &self.history)?;
-        self.prefixes.loaded(member, point);
-        self.matched.loaded(node);
+        // A host that is apart begins its copy there; the log is as it was.
+        if !member.seen.is_apart {
+            self.prefixes.loaded(member, point);
+            self.matched.loaded(node);
+        }
         self.base.loaded(member)
     }
 
@@ -287,7 +308,11 @@ impl Watch {
         }
         self.base.posted(poster, verb, self.ring_len)?;
         match room::end_of_entries(poster, verb, self.ring_len) {
-            Some(end) => self.room.posted(poster, member(members, verb.id().peer), end, self.ring_len),
+            Some(end) => {
+                let follower = member(members, verb.id().peer);
+                let applied = self.points.applied_by(follower.id, follower.incarnation);
+                self.room.posted(poster, (follower, applied), end, self.ring_len)
+            }
             None => Ok(()),
         }
     }

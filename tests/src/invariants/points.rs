@@ -20,7 +20,8 @@ pub struct Points {
     applied: [Position; 16],
     anchor: [Position; 16],
     applied_index: [Index; 16],
-    /// How far the application of each life got.
+    /// How far the application of each life got, or a snapshot that its acceptor has taken for it. What a host that dies loses was
+    /// applied all the same: the ring need not hold it.
     applied_by: BTreeMap<(NodeId, Incarnation), Position>,
 }
 
@@ -61,7 +62,18 @@ impl Points {
         }
         self.applied[slot] = seen.applied;
         self.anchor[slot] = seen.anchor.position;
-        self.applied_by.insert((member.id, member.incarnation), seen.applied);
+        let most = self.applied_by.entry((member.id, member.incarnation)).or_default();
+        *most = (*most).max(seen.applied).max(seen.start);
+        let published = member.parts.0.applied;
+        if seen.is_apart && published > *most {
+            return Err(Violation::new(
+                5,
+                format!(
+                    "the acceptor of node {} says {published} is applied; no host had more than {most}",
+                    member.id
+                ),
+            ));
+        }
         Ok(())
     }
 

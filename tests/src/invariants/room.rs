@@ -56,14 +56,14 @@ impl Room {
     pub fn posted(
         &self,
         member: &Member,
-        follower: &Member,
+        (follower, applied): (&Member, Position),
         end: Position,
         ring_len: u64,
     ) -> Result<(), Violation> {
         if !follower.belongs() {
             return Ok(());
         }
-        let brim = follower.seen.applied.0 + ring_len;
+        let brim = applied.0 + ring_len;
         let (from, to) = (member.id, follower.id);
         if end.0 > brim {
             return Err(Violation::new(

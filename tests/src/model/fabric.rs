@@ -180,7 +180,9 @@ impl Fabric {
             Verb::Confirm { .. } => unreachable!("the model's replicas confirm by completions"),
             Verb::Read { .. } | Verb::Connect { .. } => Plane::Control,
             Verb::Fetch { .. } => unreachable!("there are no snapshots in a model"),
-            Verb::Pull { .. } => unreachable!("hosts and acceptors are not apart in a model"),
+            Verb::Pull { .. } | Verb::Push { .. } => {
+                unreachable!("hosts and acceptors are not apart in a model")
+            }
             Verb::Open { .. } | Verb::Close { .. } => Plane::Log,
             Verb::Arm { .. } | Verb::Grant { .. } | Verb::Fence { .. } => {
                 return self.gate_mut(node, peer).steps.push_back(verb);

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringleader_core::layout::{control, log};
+use ringleader_core::layout::{control, log, snapshot};
 use ringleader_core::options::Half;
 use ringleader_core::types::{Boot, Incarnation, NodeId};
 use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
@@ -126,7 +126,7 @@ impl ShmFabric {
         let (boot_word, incarnation) = (boot.0, incarnation.0);
         let identity = Identity { node, half, boot: boot_word, incarnation, ring_len, snapshot_len };
         let region = Region::create(dir, identity)?;
-        let areas = match areas(&region, half, ring_len) {
+        let areas = match areas(&region, half, ring_len, snapshot_len) {
             Ok(areas) => areas,
             Err(error) => {
                 region.unlink()?;
@@ -290,6 +290,19 @@ impl ShmFabric {
         }
     }
 
+    fn push(&mut self, id: RequestId, at: u64, len: u32) -> Status {
+        // Nobody but a host stores into another process's snapshot area, and only into its acceptor's.
+        if id.peer != self.node || self.half != Half::Proposer {
+            return Status::Failed;
+        }
+        let peer = &mut self.peers[self.node.slot()];
+        match peer.control() {
+            Err(status) => status,
+            Ok(link) if link.push(at, &self.areas.snapshot, len) => Status::Success,
+            Ok(_) => peer.break_control(),
+        }
+    }
+
     fn open(&mut self, id: RequestId, numbers: u64) -> Status {
         let me = fence::writer(self.tag, id.epoch.0);
         let peer = self.peer(id);
@@ -370,6 +383,7 @@ impl ShmFabric {
                 (Status::Success, tag)
             }
             Verb::Pull { id, plane, at, len } => (self.pull(id, plane, at, len), 0),
+            Verb::Push { id, at, len } => (self.push(id, at, len), 0),
             _ => return self.post_acceptor(verb),
         };
         self.completions.push(verb.id(), status, if status == Status::Success { value } else { 0 });
@@ -510,8 +524,9 @@ impl Peer {
     }
 }
 
-/// The memory of a node with that region. A host has a copy of its acceptor's control and log areas, for itself alone.
-fn areas(region: &Region, half: Half, ring_len: u64) -> io::Result<Areas> {
+/// The memory of a node with that region. A host has a copy of its acceptor's control and log areas, and a snapshot area, for itself
+/// alone.
+fn areas(region: &Region, half: Half, ring_len: u64, snapshot_len: u64) -> io::Result<Areas> {
     let own = |len| -> io::Result<Mapped> {
         let mapping = Mapping::anonymous(len)?;
         mapping.populate(0, u64::MAX)?;
@@ -520,7 +535,11 @@ fn areas(region: &Region, half: Half, ring_len: u64) -> io::Result<Areas> {
     let staging = own(log::len(ring_len))?;
     if half == Half::Proposer {
         let (control, log) = (own(control::LEN)?, own(log::len(ring_len))?);
-        return Ok(Areas { snapshot: control.part(0, 0), control, log, staging });
+        let snapshot = match snapshot::len(snapshot_len) {
+            0 => control.part(0, 0),
+            len => own(len)?,
+        };
+        return Ok(Areas { control, log, staging, snapshot });
     }
     Ok(Areas { control: region.control(), log: region.log(), staging, snapshot: region.snapshot() })
 }

@@ -187,6 +187,15 @@ impl Link {
         true
     }
 
+    /// Copies out of `own` into the same place of the peer's snapshot area. False: nothing was copied, the range is wrong.
+    pub(super) fn push(&self, at: u64, own: &Mapped, len: u32) -> bool {
+        let (Some(target), Some(source)) = (range(&self.snapshot, at, len), range(own, at, len)) else {
+            return false;
+        };
+        copy(target, source);
+        true
+    }
+
     /// Compares and swaps a word of the peer's control area; the word that was found. `None`: wrong offset.
     pub(super) fn cas(&self, offset: u64, expected: u64, desired: u64) -> Option<u64> {
         let word = &range(&self.control, offset, 8)?[0];

@@ -60,7 +60,8 @@ pub(super) struct Fields {
     pub(super) log_readable: RemoteRange,
     /// The log area over the log queue pair, for who is granted; the key comes with each arm ([`Armed`](super::qp::Armed)).
     pub(super) log: RemoteRange,
-    /// The snapshot area, READ only, over the control queue pair; without bytes when there is none.
+    /// The snapshot area, over the control queue pair, READ only (but for the own host, where that is apart); without bytes when there
+    /// is none.
     pub(super) snapshot: RemoteRange,
     rest: [u8; 48],
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ringleader_core::mem::{Area, acquire};
 use ringleader_core::options::Half;
 use ringleader_core::types::NodeId;
-use ringleader_core::verb::{Completion, Plane, RequestId, Source, Status, Verb};
+use ringleader_core::verb::{Class, Completion, Plane, RequestId, Source, Status, Verb};
 use rtrb::{Consumer, RingBuffer};
 use tracing::{debug, error, info};
 
@@ -414,6 +414,28 @@ impl VerbsFabric {
         self.completions.push(id, Status::Success, 0);
     }
 
+    fn post_push(&mut self, id: RequestId, at: u64, len: u32) {
+        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
+        let remote = peer.map_or_else(Default::default, |peer| peer.remote.snapshot);
+        // Nobody but a host stores into another process's snapshot area, and only into its acceptor's.
+        let is_own = self.parts.half == Half::Proposer && id.peer == self.node;
+        let is_inside = is_own && range(&self.parts, End::Control, Place::Snapshot, at, len).is_some();
+        let request = |address| Held {
+            id: id.pack(),
+            operation: Operation::Write,
+            local: Place::Snapshot,
+            from: at,
+            len,
+            address,
+            key: remote.key,
+        };
+        match remote.at(at, len) {
+            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
+            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
+            _ => self.refuse(id, End::Control),
+        }
+    }
+
     fn post_confirm(&mut self, id: RequestId, from: u64, to: u64) {
         let (remote, _) = self.remote(id, Plane::Log);
         let is_inside = self.parts.staging.range(to, CONFIRM_LEN).is_some();
@@ -462,7 +484,9 @@ impl VerbsFabric {
         self.ring();
         let id = verb.id();
         let slot = usize::from(id.peer.0 & 15);
-        if self.dead || self.peers[slot].is_none() {
+        // Who writes here is the worker's to know: an acceptor's own host does, and nothing is posted to that.
+        let is_inbound = matches!(id.class, Class::Arm | Class::Grant | Class::Fence);
+        if self.dead || !is_inbound && self.peers[slot].is_none() {
             return self.completions.push(id, Status::Unreachable, 0);
         }
         match *verb {
@@ -478,6 +502,7 @@ impl VerbsFabric {
             | Verb::Read { .. }
             | Verb::Fetch { .. }
             | Verb::Pull { .. }
+            | Verb::Push { .. }
             | Verb::Confirm { .. } => unreachable!("posted elsewhere"),
         }
     }
@@ -575,6 +600,7 @@ impl Fabric for VerbsFabric {
             Verb::Read { id, from, to, len } => self.post_read(id, from, to, len),
             Verb::Fetch { id, from, to, len } => self.post_fetch(id, from, to, len),
             Verb::Pull { id, plane, at, len } => self.post_pull(id, plane, at, len),
+            Verb::Push { id, at, len } => self.post_push(id, at, len),
             Verb::Confirm { id, from, to } => self.post_confirm(id, from, to),
             _ => self.post_rare(verb),
         }

@@ -46,6 +46,8 @@ pub(super) struct Parts {
     pub(super) lines: Arc<Region>,
     /// There too: the snapshot area, to READ, and to READ into.
     pub(super) snapshot: Option<Arc<Region>>,
+    /// The same for the own host that is apart, which WRITEs there what it saves: no other card has this key.
+    snapshot_of_host: Option<Arc<Region>>,
     /// In the log domain: the log area, and the staging area. A host's memory is reached by its key there, and is copied to `shadow`.
     pub(super) log_area: LogArea,
     pub(super) shadow: Option<Arc<Region>>,
@@ -95,11 +97,13 @@ impl Parts {
             FenceBy::Deregister | FenceBy::Reregister => peers * area_len,
             _ => 0,
         };
+        // Memory that is registered twice counts twice.
+        let of_host = if half == Half::Acceptor { snapshot::len(snapshot_len) } else { 0 };
         let place = device.take_place(Needs {
             completions: completions_of(peers),
             // Two ends of each kind to a peer, and, at an acceptor, a control end to its host, and one that replaces it.
             queue_pairs: 6 * peers + 4,
-            locked: locked_len(ring_len, snapshot_len) + of_writers,
+            locked: locked_len(ring_len, snapshot_len) + of_writers + of_host,
         })?;
 
         let mapping = |len| {
@@ -150,6 +154,10 @@ impl Parts {
             snapshot: match snapshot_len {
                 0 => None,
                 _ => Some(Region::register(&control, &areas.snapshot, Access::ReadTarget)?),
+            },
+            snapshot_of_host: match (half, snapshot_len) {
+                (Half::Acceptor, 1..) => Some(Region::register(&control, &areas.snapshot, Access::Write)?),
+                _ => None,
             },
             log_area: match log_place {
                 LogPlace::OfHost(log) => LogArea::OfHost(log.clone()),
@@ -219,6 +227,18 @@ impl Parts {
 
     pub(super) fn ring_len(&self) -> u64 {
         self.ring_len
+    }
+
+    /// What the card for its own host says, where that is apart.
+    pub(super) fn own_for_host(&self) -> Own {
+        let range = |region: &Region| RemoteRange {
+            address: region.address(),
+            len: region.len(),
+            key: region.remote_key(),
+            reserved: 0,
+        };
+        let snapshot = self.snapshot_of_host.as_ref().map_or_else(Default::default, |region| range(region));
+        Own { snapshot, ..self.own() }
     }
 
     /// What this node's cards say.

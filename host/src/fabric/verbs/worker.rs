@@ -130,6 +130,8 @@ pub(super) struct Worker<R> {
     /// What was heard of the device before.
     heard: News,
     fatal_at: Option<Instant>,
+    /// The own host's seat.
+    host: NodeId,
 }
 
 impl<R: Rendezvous> Worker<R> {
@@ -157,6 +159,7 @@ impl<R: Rendezvous> Worker<R> {
             parts: Arc::clone(parts),
             jobs,
             reports,
+            host: host_of(node),
             rendezvous,
             peers: table,
             flush,
@@ -352,7 +355,8 @@ impl<R: Rendezvous> Worker<R> {
         peer.attempt = None;
         match self.parts.control_qp() {
             Ok(qp) if !self.dead => {
-                let card = Fields::new(&self.parts.own(), Numbers { qp: qp.number(), packet }).card();
+                let own = if id.peer == self.host { self.parts.own_for_host() } else { self.parts.own() };
+                let card = Fields::new(&own, Numbers { qp: qp.number(), packet }).card();
                 peer.attempt = Some((id, attempt, qp, packet));
                 self.rendezvous.meet(id.peer, attempt, &card);
             }

@@ -106,7 +106,7 @@ impl Stage<'_> {
 
     /// A process is gone, and another is to come.
     fn lost(&mut self, node: u8, back: Duration) {
-        self.watch.forget(node);
+        self.note_bare(node);
         self.come_back(node, back);
     }
 

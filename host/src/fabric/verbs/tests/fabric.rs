@@ -235,7 +235,7 @@ fn a_host_writes_to_its_acceptor_and_reads_it_back() {
     let part = |node, half, peers: &[u8]| {
         let device = Device::open(&Choice::default(), 1, 2).expect("a device");
         let options = options(node, peers, &Choice::default(), None);
-        let options = super::super::Options { half, snapshot_len: 0, ..options };
+        let options = super::super::Options { half, ..options };
         Node::new_on(&device, &hub, &options).expect("a node on it")
     };
     let (mut acceptor, mut host) = (part(A, Half::Acceptor, &[B]), part(A, Half::Proposer, &[A, B]));
@@ -251,6 +251,10 @@ fn a_host_writes_to_its_acceptor_and_reads_it_back() {
     acceptor.control.store(64, 9);
     assert_eq!(host.does(pull(3, Plane::Control, 0, 4096)).status, Status::Success);
     assert_eq!(host.control.load(64), 9);
+    host.snapshot.store(65536, 11);
+    let push = |number, at, len| Verb::Push { id: id(A, Class::Push, 1, number), at, len };
+    assert_eq!(host.does(push(7, 65536, 64)).status, Status::Success);
+    assert_eq!(acceptor.snapshot.load(65536), 11);
     assert_eq!(acceptor.does(Verb::Fence { id: id(A, Class::Fence, 1, 0) }).status, Status::Success);
     assert_ne!(host.does(write_log(A, 1, 4, log::RING + 64, 64)).status, Status::Success);
     assert_eq!(acceptor.log.load(log::RING + 64), 0);
@@ -262,4 +266,8 @@ fn a_host_writes_to_its_acceptor_and_reads_it_back() {
     let foreign = Verb::Pull { id: id(B, Class::Pull, 1, 1), plane: Plane::Log, at: log::RING, len: 64 };
     assert_eq!(a.does(foreign).status, Status::Failed);
     assert_eq!(a.log.load(log::RING), 0);
+    a.snapshot.store(65536, 13);
+    let foreign = Verb::Push { id: id(B, Class::Push, 1, 2), at: 65536, len: 64 };
+    assert_eq!(a.does(foreign).status, Status::Failed);
+    assert_eq!(b.snapshot.load(65536), 0);
 }

@@ -244,9 +244,15 @@ pub(in crate::fabric::verbs) fn open(
     epoch: u32,
     numbers: u64,
 ) -> (u64, u64) {
-    let begun = Instant::now();
-    let armed = acceptor.0.does(Verb::Arm { id: id(writer.1, Class::Arm, epoch, 0), numbers });
-    let arm_ns = begun.elapsed().as_nanos() as u64;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let (armed, arm_ns) = loop {
+        let begun = Instant::now();
+        let armed = acceptor.0.does(Verb::Arm { id: id(writer.1, Class::Arm, epoch, 0), numbers });
+        // A host knocks, and its acceptor meets it when it hears that.
+        if armed.status != Status::Unreachable || Instant::now() > deadline {
+            break (armed, begun.elapsed().as_nanos() as u64);
+        }
+    };
     assert_eq!(armed.status, Status::Success);
     let opened =
         writer.0.does(Verb::Open { id: id(acceptor.1, Class::Open, epoch, 0), numbers: armed.value });
