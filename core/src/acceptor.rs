@@ -73,8 +73,6 @@ pub(crate) struct Application {
     pub(crate) host: Option<Boot>,
     /// It wants a snapshot.
     pub(crate) wants: bool,
-    /// Where the log begins.
-    pub(crate) start: Position,
     /// The snapshot that the host is to save.
     pub(crate) order: Option<(u32, Boot)>,
 }
@@ -211,6 +209,11 @@ impl Acceptor {
 
     pub(crate) fn beat(&self) -> Option<&BeatLine> {
         self.beat.line()
+    }
+
+    /// Where its log begins, behind the last snapshot that it has taken: said only where its host is apart.
+    pub(crate) fn start(&self) -> Position {
+        Position(self.progress.start)
     }
 
     pub(crate) fn progress(&self) -> &ProgressLine {
@@ -598,7 +601,6 @@ impl Acceptor {
         let wants = if application.wants { progress_flags::WANTS } else { 0 };
         let flags = formed | role | quiet | away | alive | wants;
         let (save, save_by) = application.order.unwrap_or((0, Boot(0)));
-        self.progress.start = application.start.0;
         self.progress.save = u64::from(save);
         self.progress.save_by = save_by.0;
         if flags != self.progress.flags || on.now.since(self.progress_at) >= self.timing.beat_ns / 4 {

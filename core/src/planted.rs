@@ -177,8 +177,6 @@ bugs! {
     AsksBeforeItsLog = "asks-before-its-log",
     /// An acceptor begins its log behind a snapshot though that goes on beyond it (13).
     SnapshotReplacesLog = "snapshot-replaces-log",
-    /// A host goes on behind a snapshot of its acceptor's with the log that was before it (13).
-    CopyBelowStart = "copy-below-start",
 }
 
 #[cfg(feature = "planted")]

@@ -666,7 +666,7 @@ impl<M: Memory> Replica<M> {
             anchor,
             applied: self.applied,
             base: self.base,
-            start: self.host.start,
+            start: self.acceptor.start(),
             followers,
             config_index: self.configuration.index,
             removed: self.removed.is_some(),

@@ -4,7 +4,7 @@
 
 #[cfg(feature = "model")]
 use crate::canonical::{Canonical, Counter, Space, progress_line};
-use crate::layout::{Line, ProgressLine, control, staging};
+use crate::layout::{Line, ProgressLine, control, progress_flags, staging};
 use crate::link::Link;
 use crate::mem::{Area, Memory};
 use crate::types::{Boot, Instant, NodeId};
@@ -51,6 +51,12 @@ impl Watch {
     /// The last whole reading since the link came up.
     pub(crate) fn line(&self) -> Option<&ProgressLine> {
         self.line.as_ref()
+    }
+
+    /// Whether its application is there, as far as is known: where host and acceptor are apart, the host is alive, and lacks nothing.
+    pub(crate) fn has_state(&self) -> bool {
+        let (alive, wants) = (progress_flags::HOST_ALIVE, progress_flags::WANTS);
+        self.line.as_ref().is_none_or(|line| line.flags & (alive | wants) == alive)
     }
 
     /// When the READ of the last reading was posted.

@@ -5,6 +5,7 @@ mod group;
 use group::{Group, RING, part};
 use ringleader_core::event::Event;
 use ringleader_core::layout::{Line, ProgressLine, control, progress_flags};
+use ringleader_core::membership::{Change, ChangeError};
 use ringleader_core::options::Half;
 use ringleader_core::proposer::{FollowerState, Role};
 use ringleader_core::snapshot::CatchUp;
@@ -101,11 +102,7 @@ fn a_host_is_taken_for_down_within_ten_beats() {
     group.propose(0, 3);
     let host = if leader == 5 { 4 } else { leader + 1 };
     let acceptor = host - 3;
-    let alive = |group: &Group| {
-        let line =
-            ProgressLine::read(&group.nodes[acceptor].areas.control, control::PROGRESS).expect("whole");
-        line.flags & progress_flags::HOST_ALIVE != 0
-    };
+    let alive = |group: &Group| is_host_alive(group, acceptor);
     group.turns(100);
     assert!(alive(&group));
     group.nodes[host].stopped = true;
@@ -275,4 +272,29 @@ fn fill(group: &mut Group, bytes: u64) {
         while group.nodes[leader].replica.propose(now, &[7; 3000]).is_ok() {}
         group.nodes[leader].replica.status().commit.0 >= to
     });
+}
+
+/// An acceptor counts for a commit whatever its host is like. What the application has, only hosts have.
+#[test]
+fn nobody_is_removed_when_no_majority_of_hosts_would_be_left() {
+    let (mut group, leader) = led();
+    group.propose(0, 5);
+    let others: Vec<usize> = (3..6).filter(|at| *at != leader).collect();
+    others.iter().for_each(|at| group.nodes[*at].alive = false);
+    let seen_dead = |group: &Group| others.iter().all(|at| !is_host_alive(group, at - 3));
+    group.until("both are marked", |group| seen_dead(group));
+    group.turns(200);
+    let (gone, now) = (NodeId(group.nodes[others[0]].id), Instant(group.now));
+    let refused = group.nodes[leader].replica.change(now, &Change::Remove { node: gone });
+    assert_eq!(refused, Err(ChangeError::WouldStop { alive: 1, voters: 2 }));
+    // The other's comes back, and with it a majority of two.
+    let (id, now) = (group.nodes[others[1]].id, Instant(group.now));
+    group.nodes[others[1]] = part(id, Half::Proposer, 3, 1, now);
+    group.until("it has all", |group| group.nodes[others[1]].applied.len() == 5);
+    group.change(leader, Change::Remove { node: gone });
+}
+
+fn is_host_alive(group: &Group, acceptor: usize) -> bool {
+    let line = ProgressLine::read(&group.nodes[acceptor].areas.control, control::PROGRESS).expect("whole");
+    line.flags & progress_flags::HOST_ALIVE != 0
 }

@@ -175,8 +175,8 @@ impl Options {
     /// Bytes of memory that the node takes: its staging ring, and its ring and snapshot where files are memory.
     pub(crate) fn memory_len(&self) -> u64 {
         let region = match self.transport {
-            // Its copy of the log.
-            _ if self.half == Half::Proposer => self.ring_len,
+            // Its copy of the log, and what it saves and takes.
+            _ if self.half == Half::Proposer => self.ring_len.saturating_add(self.snapshot_len()),
             Transport::SharedMemory if !memory::is_memory(&self.dir) => 0,
             _ => self.ring_len.saturating_add(self.snapshot_len()),
         };

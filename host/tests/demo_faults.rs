@@ -157,14 +157,25 @@ fn survivors_that_are_no_majority_are_no_proof_of_a_loss() {
 fn reads_beside_the_stream_miss_nothing() {
     let turn = turn();
     for fault in ["--kill leader", "--pause leader", "--kill none"] {
-        let ended = well(&turn, &format!("--nodes 3 --ring 4M --samples 0 --reads 2 {fault}"), 3, 4000);
+        read_beside_the_stream(&turn, fault);
+    }
+}
+
+/// A busy machine may end a short stream before its leader's readers had a turn: then a longer one is run.
+fn read_beside_the_stream(turn: &Turn, fault: &str) {
+    for count in [4000, 40_000, 400_000] {
+        let ended = well(turn, &format!("--nodes 3 --ring 4M --samples 0 --reads 2 {fault}"), 3, count);
         let reads = &ended.json["reads"];
         assert_eq!(reads["stale"], 0, "{reads}");
-        for kind in ["quorum", "follower"] {
-            assert!(reads[kind].as_u64() > Some(0), "{kind} in {reads}");
-            assert!(reads[format!("{kind}_ns")]["p50"].as_u64() > Some(0), "{kind} in {reads}");
+        let answered = |kind: &str| reads[kind].as_u64() > Some(0);
+        if answered("quorum") && answered("follower") {
+            for kind in ["quorum_ns", "follower_ns"] {
+                assert!(reads[kind]["p50"].as_u64() > Some(0), "{kind} in {reads}");
+            }
+            return;
         }
     }
+    panic!("{fault}: no stream was long enough for reads of both kinds");
 }
 
 /// The check of the reads can fail: here somebody else says that more is acknowledged than was ever proposed.

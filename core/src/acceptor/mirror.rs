@@ -148,8 +148,7 @@ impl Acceptor {
     pub(crate) fn copied_log(&self) -> (Position, Position) {
         let Some(mirror) = &self.mirror else { return Default::default() };
         let kept = mirror.anchor.0.saturating_sub(self.me.ring_len);
-        let start = if planted::is(Bug::CopyBelowStart) { Position(0) } else { mirror.start };
-        (start.max(Position(kept)), mirror.anchor)
+        (mirror.start.max(Position(kept)), mirror.anchor)
     }
 
     /// Whether all was READ up to the anchor, and is not all a log: some of it was written over since a host before had applied it.
@@ -171,7 +170,7 @@ impl Acceptor {
         let room = applied.0.saturating_add(ring_len);
         let to = mirror.known().0.min(start.0 + PULL).min(lap_end).min(room);
         // Between what it had before a snapshot and that there is nothing.
-        let is_gone = start < mirror.start && !planted::is(Bug::CopyBelowStart);
+        let is_gone = start < mirror.start;
         if mirror.flight.is_some() || !link.is_up() || to <= start.0 || is_gone {
             return None;
         }

@@ -265,10 +265,7 @@ impl Proposer {
 
     /// In window and live. What this leader has of the follower's own log it can have of a snapshot, too.
     fn is_fit_source<M: Memory>(&self, on: &Work<M>, node: NodeId) -> bool {
-        let away = on.watches[node].line().is_some_and(|line| {
-            line.flags & progress_flags::HOST_ALIVE == 0 || line.flags & progress_flags::WANTS != 0
-        });
-        self.peers[node].is_in_window() && self.runs(on, node) && !away
+        self.peers[node].is_in_window() && self.runs(on, node) && on.watches[node].has_state()
     }
 
     fn find_no_source<M: Memory>(&mut self, on: &Work<M>) {

@@ -70,10 +70,12 @@ impl Proposer {
         }
     }
 
-    /// Whether a member of a configuration that is not in force yet would count for a commit now.
+    /// Whether a member of a configuration that is not in force yet would count for a commit now, and has what the application has:
+    /// a group is not to be left to those of whom none could go on with that.
     pub(crate) fn would_count(&self, now: Instant, watches: &Table<Watch>, member: &Member) -> bool {
-        let same = member.node == self.me.node || self.peers[member.node].life == member.incarnation;
-        same && self.counts(now, watches, member)
+        let own = member.node == self.me.node;
+        let same = own || self.peers[member.node].life == member.incarnation;
+        same && self.counts(now, watches, member) && (own || watches[member.node].has_state())
     }
 
     /// The entry of a change is staged, and `on` has the configuration that it made.

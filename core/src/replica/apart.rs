@@ -27,8 +27,6 @@ pub(super) struct Host {
     line: HostLine,
     inbox: Inbox,
     moved_at: Option<Instant>,
-    /// The log begins there: a snapshot was installed.
-    pub(super) start: Position,
     /// What was told of it.
     told_alive: bool,
 }
@@ -75,7 +73,6 @@ impl Host {
             line: HostLine::default(),
             inbox: Inbox::default(),
             moved_at: None,
-            start: Position(0),
             told_alive: false,
         }
     }
@@ -181,7 +178,6 @@ impl<M: Memory> Replica<M> {
                 leads: self.proposer.role() == Role::Leader,
                 host: None,
                 wants: false,
-                start: Position(0),
                 order: None,
             };
         }
@@ -196,7 +192,6 @@ impl<M: Memory> Replica<M> {
             leads: is_alive && own && line.flags & host_flags::LEADS != 0,
             host: self.host.boot(),
             wants: is_alive && self.host_wants(),
-            start: self.host.start,
             order: self.source.order(),
         }
     }

@@ -146,7 +146,8 @@ impl<M: Memory> Replica<M> {
         }
     }
 
-    pub(super) fn source_tick(&mut self) {
+    /// What can be said to who asks for a snapshot; the application may be told to save one.
+    pub(super) fn ask_source(&mut self) -> Option<Answer> {
         let ground = SourceGround {
             me: self.me,
             area: &self.areas.snapshot,
@@ -155,10 +156,7 @@ impl<M: Memory> Replica<M> {
             is_taking: self.target.uses_area(),
         };
         let was_saving = self.source.is_saving();
-        let (Some(wish), Some((answer, event))) = (self.source.wish().copied(), self.source.answer(&ground))
-        else {
-            return;
-        };
+        let (answer, event) = self.source.answer(&ground)?;
         if self.source.is_saving() && !was_saving {
             // What was taken before, and not installed, is gone.
             self.target.forget();
@@ -166,6 +164,12 @@ impl<M: Memory> Replica<M> {
         if let Some(event) = event {
             self.events.push(event);
         }
+        Some(answer)
+    }
+
+    pub(super) fn source_tick(&mut self) {
+        let Some(answer) = self.ask_source() else { return };
+        let Some(wish) = self.source.wish() else { return };
         if wish.from == self.me.node && self.half == Half::Whole {
             self.proposer.handle_own_snapshot(answer);
         } else {

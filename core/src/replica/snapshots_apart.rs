@@ -10,7 +10,7 @@ use crate::mem::Memory;
 use crate::options::Half;
 use crate::planted::{self, Bug};
 use crate::proposer::COUNTS;
-use crate::snapshot::{Saver, SourceGround, Taken, Wish};
+use crate::snapshot::{Saver, Taken, Wish};
 use crate::types::{Boot, Position, Promise};
 
 impl<M: Memory> Replica<M> {
@@ -48,7 +48,7 @@ impl<M: Memory> Replica<M> {
         }
         let anchor = self.acceptor.walker().anchor().position;
         let of_use =
-            |at: Position| at >= self.host.start && at.0.saturating_add(self.me.ring_len) >= anchor.0;
+            |at: Position| at >= self.acceptor.start() && at.0.saturating_add(self.me.ring_len) >= anchor.0;
         let held = self.source.saved().map(|point| point.position).filter(|at| of_use(*at));
         held.is_some_and(|at| match self.saver() {
             Saver::Host { applied, .. } => applied < at,
@@ -73,7 +73,7 @@ impl<M: Memory> Replica<M> {
             return self.acceptor.open_log();
         };
         let replaces = planted::is(Bug::SnapshotReplacesLog);
-        if at < self.host.start {
+        if at < self.acceptor.start() {
             self.target.refuse_old();
             return self.acceptor.open_log();
         }
@@ -91,7 +91,6 @@ impl<M: Memory> Replica<M> {
         let counted = if replaces { Position(0) } else { last };
         if let Some((number, _)) = self.target.load(anchor.min(counted), counted) {
             self.keep_taken();
-            self.host.start = at;
             self.handle_loaded(self.now, number, true);
         }
     }
@@ -177,19 +176,8 @@ impl<M: Memory> Replica<M> {
         if self.touch.delivery.waits().is_none() {
             return;
         }
-        let ground = SourceGround {
-            me: self.me,
-            area: &self.areas.snapshot,
-            saver: self.saver(),
-            roster: self.acceptor.roster(),
-            is_taking: self.target.uses_area(),
-        };
-        if let Some((answer, event)) = self.source.answer(&ground) {
+        if let Some(answer) = self.ask_source() {
             self.touch.delivery.handle_saved(&self.areas.snapshot, answer.verdict);
-            if let Some(event) = event {
-                self.target.forget();
-                self.events.push(event);
-            }
         }
     }
 }

@@ -165,10 +165,15 @@ impl Source {
     fn begin<M: Memory>(&mut self, on: &Ground<M>, point: LogPoint, configuration: &Configuration) -> Event {
         mark(Mark::Saves);
         self.renew(on.area);
-        configuration.block().write(on.area, snapshot::CONFIG, self.version);
-        let config_crc = ConfigBlock::read(on.area, snapshot::CONFIG).map_or(0, |block| block.crc);
+        let config_crc = self.write_configuration(on.area, configuration);
         self.state = State::Saving { point, config_crc, group: configuration.group };
         Event::SaveSnapshot { number: self.number }
+    }
+
+    /// Returns its CRC.
+    fn write_configuration<M: Memory>(&self, area: &Area<M>, configuration: &Configuration) -> u32 {
+        configuration.block().write(area, snapshot::CONFIG, self.version);
+        ConfigBlock::read(area, snapshot::CONFIG).map_or(0, |block| block.crc)
     }
 
     /// What was there is gone, and what comes has another number.
@@ -223,8 +228,7 @@ impl Source {
     ) {
         mark(Mark::Keeps);
         self.renew(area);
-        configuration.block().write(area, snapshot::CONFIG, self.version);
-        let config_crc = ConfigBlock::read(area, snapshot::CONFIG).map_or(0, |block| block.crc);
+        let config_crc = self.write_configuration(area, configuration);
         let point = taken.point();
         self.publish(me, area, point, configuration.group, (taken.len, taken.bytes_crc), config_crc);
     }

@@ -366,35 +366,14 @@ impl VerbsFabric {
     }
 
     fn post_pull(&mut self, id: RequestId, plane: Plane, at: u64, len: u32) {
-        let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
-        let remote = peer.map_or_else(Default::default, |peer| match plane {
-            Plane::Control => peer.remote.control,
-            Plane::Log => peer.remote.log_readable,
+        let remote = self.peers[usize::from(id.peer.0 & 15)].as_ref().map(|peer| match plane {
+            Plane::Control => (peer.remote.control, Place::Control),
+            Plane::Log => (peer.remote.log_readable, Place::Log),
         });
-        let local = match plane {
-            Plane::Control => Place::Control,
-            Plane::Log => Place::Log,
-        };
-        // Another's log would land in a copy of the own one; and what is no copy is changed by nobody but its peers.
-        let is_own = self.parts.half == Half::Proposer && id.peer == self.node;
-        let is_inside = is_own && range(&self.parts, End::Control, local, at, len).is_some();
-        let request = |address| Held {
-            id: id.pack(),
-            operation: Operation::Read,
-            local,
-            from: at,
-            len,
-            address,
-            key: remote.key,
-        };
-        match remote.at(at, len) {
-            Some(_) if is_inside && plane == Plane::Log && self.parts.lent.is_some() => {
-                self.copy_lent(id, at, len)
-            }
-            Some(address) if is_inside => self.post_request(id, request(address), End::Control),
-            _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
-            _ => self.refuse(id, End::Control),
+        if plane == Plane::Log && self.parts.lent.is_some() {
+            return self.copy_lent(id, at, len);
         }
+        self.post_own(id, Operation::Read, remote, at, len);
     }
 
     /// What a READ would bring is here: the host's own memory, which its acceptor has. It is copied as a READ would copy it, since a
@@ -405,9 +384,12 @@ impl VerbsFabric {
         let is_up = peer.is_some_and(|peer| {
             peer.control.state == ControlState::Up && peer.control.epoch == id.epoch && !self.dead
         });
-        let (true, Some(lent)) = (is_up, &self.parts.lent) else {
+        let (true, Some(lent)) = (is_up && id.peer == self.node, &self.parts.lent) else {
             return self.completions.push(id, DOWN, 0);
         };
+        if range(&self.parts, End::Control, Place::Log, at, len).is_none() {
+            return self.refuse(id, End::Control);
+        }
         acquire();
         let copy = Area::new(self.parts.log_readable.memory());
         copy.copy_from(&Area::new(&lent.memory), at, u64::from(len));
@@ -416,19 +398,30 @@ impl VerbsFabric {
 
     fn post_push(&mut self, id: RequestId, at: u64, len: u32) {
         let peer = self.peers[usize::from(id.peer.0 & 15)].as_ref();
-        let remote = peer.map_or_else(Default::default, |peer| peer.remote.snapshot);
-        // Nobody but a host stores into another process's snapshot area, and only into its acceptor's.
-        let is_own = self.parts.half == Half::Proposer && id.peer == self.node;
-        let is_inside = is_own && range(&self.parts, End::Control, Place::Snapshot, at, len).is_some();
-        let request = |address| Held {
-            id: id.pack(),
-            operation: Operation::Write,
-            local: Place::Snapshot,
-            from: at,
+        self.post_own(
+            id,
+            Operation::Write,
+            peer.map(|peer| (peer.remote.snapshot, Place::Snapshot)),
+            at,
             len,
-            address,
-            key: remote.key,
-        };
+        );
+    }
+
+    /// From a host to its acceptor, or back, at the same place in both. Another's log would land in a copy of the own one; what is no
+    /// copy is changed by nobody but its peers; and nobody but a host stores into another process's snapshot area.
+    fn post_own(
+        &mut self,
+        id: RequestId,
+        operation: Operation,
+        remote: Option<(RemoteRange, Place)>,
+        at: u64,
+        len: u32,
+    ) {
+        let (remote, local) = remote.unwrap_or((RemoteRange::default(), Place::Control));
+        let is_own = self.parts.half == Half::Proposer && id.peer == self.node;
+        let is_inside = is_own && range(&self.parts, End::Control, local, at, len).is_some();
+        let request =
+            |address| Held { id: id.pack(), operation, local, from: at, len, address, key: remote.key };
         match remote.at(at, len) {
             Some(address) if is_inside => self.post_request(id, request(address), End::Control),
             _ if remote.len == 0 => self.post_request(id, request(0), End::Control),
