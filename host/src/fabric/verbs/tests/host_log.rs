@@ -3,7 +3,6 @@
 
 #![expect(unsafe_code, reason = "lends a domain")]
 
-use std::any::Any;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,10 @@ use ringleader_core::mem::Area;
 use ringleader_core::options::Half;
 use ringleader_core::verb::{Class, Plane, Source, Status, Verb};
 
-use super::super::context::Context;
 use super::super::device::Device;
 use super::super::domain::Domain;
 use super::super::memory::{Access, Region};
-use super::super::place::{HostLog, LentLog, LogPlace};
+use super::super::place::{HostLog, Lender, LentLog, LogPlace};
 use super::super::port::{self, Choice};
 use super::super::trial::rig::{self, Hub, Node, RING_LEN, bytes, connect, id, open, write_log};
 use super::{A, B};
@@ -38,10 +36,9 @@ fn lend() -> Lent {
     let region = Region::new(&domain, &memory, Access::Write).expect("registered");
     let (at, key) = ((region.address(), region.len()), region.remote_key());
     let region = Arc::new(Mutex::new(Some(region)));
-    let kept: Arc<(Arc<Context>, Arc<Domain>, Arc<Mutex<Option<Region>>>)> =
-        Arc::new((context, Arc::clone(&domain), Arc::clone(&region)));
+    let kept: Lender = Arc::new((context, Arc::clone(&domain), Arc::clone(&region)));
     // SAFETY: the domain is held by what is dropped last.
-    let log = unsafe { HostLog::new(domain.as_lent(), at, key, kept as Arc<dyn Any + Send + Sync>) };
+    let log = unsafe { HostLog::new(domain.as_lent(), at, key, kept) };
     Lent { memory, region, log }
 }
 
