@@ -114,7 +114,7 @@ pub fn request_line(line: &RequestLine, of: NodeId, to: NodeId, out: &mut impl C
         source,
         padding,
         position,
-        commit,
+        counts,
         source_boot,
         number,
         chain,
@@ -123,7 +123,7 @@ pub fn request_line(line: &RequestLine, of: NodeId, to: NodeId, out: &mut impl C
         crc: _,
     } = *line;
     out.plain((from_boot, to_boot, to_incarnation, term, last_term, last_index, hash));
-    out.plain((source, position, commit, source_boot, number, chain));
+    out.plain((source, position, counts, source_boot, number, chain));
     out.plain((kind, qp_state, padding, reserved));
     out.count(Space::own(Counter::Sequence, of), sequence);
     out.count(Space::new(Counter::End, of, to), qp_numbers);

@@ -473,7 +473,7 @@ pub mod verdict {
     pub const UNABLE: u8 = 7;
     /// No: the snapshot is not to be had, its source is gone or has another one by now.
     pub const LOST: u8 = 8;
-    /// No: the snapshot is older than what the reader may have been counted for.
+    /// No: the snapshot is older than where the reader's log begins.
     pub const TOO_OLD: u8 = 9;
 }
 
@@ -524,8 +524,8 @@ line! {
         padding: u8,
         /// With `SAVE`: no snapshot below this will do. With `TAKE`: the end of the last entry in the snapshot.
         position: u64,
-        /// With `TAKE`: what was committed when the reader was found to need a snapshot.
-        commit: u64,
+        /// With `TAKE`: 1 when the reader is in window, and goes on counting.
+        counts: u64,
         /// With `TAKE`: boot of the source.
         source_boot: u64,
         /// With `TAKE`: the number of the snapshot.

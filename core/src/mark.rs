@@ -239,6 +239,8 @@ machines! {
         Confirmed,
         /// unconfirmed: the anchor moves to what a beat says is committed
         AnchorTold,
+        /// fenced: the log has what is committed by another's word, and the anchor moves there
+        Vouched,
         /// confirmed: the anchor moves
         AnchorMoved,
         /// confirmed -> damaged: final bytes are not valid any more

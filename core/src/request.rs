@@ -75,8 +75,8 @@ pub(crate) struct About {
     pub(crate) number: u64,
     /// The last entry in it. Of a snapshot that is yet to be made only the position means anything: it must not be lower.
     pub(crate) point: LogPoint,
-    /// What was committed when its reader was found to need one.
-    pub(crate) commit: Position,
+    /// Its reader counts for what is committed, and is told for its host's sake.
+    pub(crate) counts: bool,
 }
 
 impl About {
@@ -91,7 +91,7 @@ impl About {
                 position: Position(line.position),
                 chain: Chain(line.chain as u32),
             },
-            commit: Position(line.commit),
+            counts: line.counts != 0,
         }
     }
 
@@ -101,7 +101,7 @@ impl About {
         line.number = self.number;
         line.position = self.point.position.0;
         line.chain = u64::from(self.point.chain.0);
-        line.commit = self.commit.0;
+        line.counts = u64::from(self.counts);
     }
 
     /// The same bytes of the same node.

@@ -41,6 +41,8 @@ pub struct Walker {
     mode: Mode,
     /// Nobody can write: one pass is enough.
     fenced: bool,
+    /// A place in the group's log that is committed by somebody else's word.
+    vouched: Option<LogPoint>,
     /// The pass under way reached the end of the log.
     at_end: bool,
     /// Highest end ever walked in this incarnation.
@@ -69,6 +71,7 @@ impl Walker {
             cursor: anchor,
             mode: Mode::Unconfirmed { told: None },
             fenced: true,
+            vouched: None,
             at_end: false,
             high: anchor.position,
             damaged: false,
@@ -131,7 +134,17 @@ impl Walker {
     fn restart(&mut self, fenced: bool) {
         mark(if fenced { mark::Walker::FencedPass } else { mark::Walker::Unconfirmed });
         self.fenced = fenced;
+        self.vouched = None;
         self.begin_pass(None);
+    }
+
+    /// Somebody who knows says that `point` is committed. A fenced log that has this very place is committed up to there, which takes a
+    /// pass from the anchor to see.
+    pub(crate) fn vouch(&mut self, point: LogPoint) {
+        if self.fenced && self.vouched != Some(point) {
+            self.vouched = Some(point);
+            self.begin_pass(None);
+        }
     }
 
     fn begin_pass(&mut self, told: Option<Told>) {
@@ -237,6 +250,11 @@ impl Walker {
                 self.anchor = self.cursor;
                 self.anchored = config.or(self.anchored);
             }
+            if self.vouched == Some(self.cursor) {
+                mark(mark::Walker::Vouched);
+                self.anchor = self.cursor;
+                self.anchored = self.walked.or(self.anchored);
+            }
             self.confirm(promise);
             moved = true;
             budget = budget.saturating_sub(valid.slot);
@@ -308,6 +326,38 @@ mod tests {
         assert_eq!(walker.lower_bound().index.0, 2, "what lies behind may still be replaced");
         walker.step(&area, RING, promise(2), Some(&beat(2, 128, 256)));
         assert_eq!(walker.anchor().index.0, 2, "a commit above matched counts up to that");
+    }
+
+    #[test]
+    fn a_fenced_log_is_committed_up_to_a_place_that_another_vouches_for() {
+        let area = area();
+        let place = fill(&area, LogPoint::start(1), 1, 3);
+        let end = fill(&area, place, 1, 2);
+        let mut walker = Walker::new(LogPoint::start(1));
+        walker.handle_fence();
+        walker.step(&area, RING, promise(1), None);
+        let elsewhere = [
+            LogPoint { term: Term(2), ..place },
+            LogPoint { chain: end.chain, ..place },
+            LogPoint { index: end.index, ..place },
+        ];
+        for other in elsewhere {
+            walker.vouch(other);
+            assert!(!walker.is_done(), "it has to be walked for that");
+            walker.step(&area, RING, promise(1), None);
+            assert!(walker.is_done());
+            assert_eq!((walker.anchor().index.0, walker.cursor()), (0, &end), "{other:?} is not in this log");
+        }
+        walker.vouch(place);
+        walker.step(&area, RING, promise(1), None);
+        assert_eq!((walker.anchor(), walker.cursor()), (&place, &end));
+        walker.vouch(place);
+        assert!(walker.is_done(), "which is known by now");
+
+        walker.handle_grant();
+        walker.vouch(end);
+        walker.step(&area, RING, promise(1), None);
+        assert_eq!(walker.anchor(), &place, "who may write may be replacing what was found");
     }
 
     fn beat(term: u64, matched: u64, commit: u64) -> BeatLine {

@@ -6,7 +6,7 @@ use crate::mem::Memory;
 use crate::planted::{self, Bug};
 use crate::request::Answer;
 use crate::snapshot::Taken;
-use crate::types::{Boot, NodeId, Position, Promise};
+use crate::types::{Boot, LogPoint, NodeId, Position, Promise};
 
 impl Acceptor {
     /// Answers a request about a snapshot in the peer's answer line.
@@ -21,9 +21,13 @@ impl Acceptor {
         }
     }
 
-    /// Leaves the log alone from now on: who could write is fenced, and nobody gets a grant until [`Acceptor::open_log`]. Returns
-    /// anchor and end of the log once nobody can write and it was walked to its end. Votes go on.
-    pub(crate) fn close_log<M: Memory>(&mut self, on: &mut Surroundings<M>) -> Option<(Position, Position)> {
+    /// Leaves the log alone from now on: who could write is fenced, and nobody gets a grant until [`Acceptor::open_log`]. Returns up
+    /// to where it is committed once nobody can write and it was walked to its end, going by that `point` is. Votes go on.
+    pub(crate) fn close_log<M: Memory>(
+        &mut self,
+        on: &mut Surroundings<M>,
+        point: LogPoint,
+    ) -> Option<Position> {
         if self.operation != Operation::Idle {
             return None;
         }
@@ -35,8 +39,11 @@ impl Acceptor {
                 self.walker.handle_fence();
             }
         }
-        let still = !self.inbound.iter().any(|inbound| inbound.may_write()) && self.walker.is_done();
-        still.then_some((self.walker.anchor().position, self.walker.cursor().position))
+        if self.inbound.iter().any(|inbound| inbound.may_write()) {
+            return None;
+        }
+        self.walker.vouch(point);
+        self.walker.is_done().then_some(self.walker.anchor().position)
     }
 
     /// Grants are given again.

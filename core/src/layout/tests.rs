@@ -124,7 +124,7 @@ fn golden_mailboxes() {
         qp_state: 12,
         source: 13,
         position: 14,
-        commit: 15,
+        counts: 15,
         source_boot: 16,
         number: 17,
         chain: 18,

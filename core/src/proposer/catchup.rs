@@ -18,10 +18,6 @@ use crate::request::{About, Answer};
 use crate::snapshot::{CatchUp, reaches};
 use crate::types::{Boot, Instant, NodeId, Position};
 
-/// What may be committed before a leader's first entry is.
-const UNKNOWN: Position = Position(u64::MAX);
-/// Named to a follower that goes on counting, for its host's sake: nothing may take the place of its log.
-pub(crate) const COUNTS: Position = Position(u64::MAX - 1);
 /// A pause after a failed attempt doubles up to so many times the first.
 const MAX_DOUBLINGS: u32 = 16;
 /// So does the time for which the ring is let go: who can never catch up costs the others a ninth of their time at the most.
@@ -100,7 +96,7 @@ impl Proposer {
         if self.me.snapshot_len == 0 {
             return Some(CatchUp::NoSource);
         }
-        let Need::Some { refusal, .. } = peer.need else { return Some(CatchUp::Waiting) };
+        let Need::Some(refusal) = peer.need else { return Some(CatchUp::Waiting) };
         Some(match self.lead.catchup.stage {
             _ if refusal == Refusal::Unable => CatchUp::Unable,
             Stage::Resting { asked: true, .. } => CatchUp::NoSource,
@@ -166,18 +162,13 @@ impl Proposer {
         }
     }
 
-    /// From when it is found to need a snapshot a follower counts for nothing that is committed: all that it may have been
-    /// counted for is below the commit of that moment, or of any later one, once this leader's first entry is committed. Before,
-    /// only what is above the follower's own log will do; without that a majority that needs a snapshot would never get one.
     fn note_needs<M: Memory>(&mut self, on: &Work<M>) {
-        let known = self.lead.has_committed();
-        let commit = if known { self.lead.committed.position } else { UNKNOWN };
         for node in self.lead.audience.nodes() {
             let wants = self.host_wants(on, node);
             let peer = &mut self.peers[node];
-            let (needs, known, commit) = match peer.state {
-                FollowerState::Behind => (true, known, commit),
-                FollowerState::Window => (wants, false, COUNTS),
+            let needs = match peer.state {
+                FollowerState::Behind => true,
+                FollowerState::Window => wants,
                 _ => continue,
             };
             if !needs {
@@ -190,13 +181,10 @@ impl Proposer {
             let refused_long_ago = is_alive && on.now.since(peer.refused_at) >= self.timing.catchup_limit_ns;
             peer.need = match peer.need {
                 // By now it may be able to.
-                Need::Some { commit, refusal: Refusal::Unable } if refused_long_ago => {
-                    Need::Some { commit, refusal: Refusal::None }
-                }
+                Need::Some(Refusal::Unable) if refused_long_ago => Need::Some(Refusal::None),
                 // It has taken one, and its host still wants one.
-                Need::Met if wants && refused_long_ago => Need::Some { commit, refusal: Refusal::None },
-                Need::None => Need::Some { commit, refusal: Refusal::None },
-                Need::Some { commit: UNKNOWN, .. } if known => Need::Some { commit, refusal: Refusal::None },
+                Need::Met if wants && refused_long_ago => Need::Some(Refusal::None),
+                Need::None => Need::Some(Refusal::None),
                 need => need,
             };
         }
@@ -219,8 +207,7 @@ impl Proposer {
 
     /// Needs a snapshot, and may get one by this attempt or by one that is to come.
     fn is_target<M: Memory>(&self, on: &Work<M>, node: NodeId) -> bool {
-        matches!(self.peers[node].need, Need::Some { refusal, .. } if refusal != Refusal::Unable)
-            && self.runs(on, node)
+        matches!(self.peers[node].need, Need::Some(Refusal::None | Refusal::TooOld)) && self.runs(on, node)
     }
 
     // The source.
@@ -237,21 +224,17 @@ impl Proposer {
         // The own application, here or behind the own acceptor.
         let own = (!self.lead.catchup.tried.has(self.me.node)).then_some(self.me.node);
         let Some(source) = follower.or(own) else { return self.find_no_source(on) };
-        let needs = self.lead.audience.nodes().filter_map(|node| match self.peers[node].need {
-            Need::Some { commit, .. } if commit < COUNTS => Some(commit),
-            _ => None,
-        });
         // One that is about to fall out of the ring would hold it at once.
         let fresh = if self.lead.has_committed() { self.lead.committed.position.0 } else { 0 };
         let fresh = Position(fresh.saturating_sub(self.me.ring_len / 4));
-        let floor = needs.max().unwrap_or_default().max(on.base).max(fresh).max(self.lead.catchup.above);
+        let floor = on.base.max(fresh).max(self.lead.catchup.above);
         self.hold(floor);
         let boot = if source == self.here { self.me.boot } else { on.links[source].peer().boot };
         self.lead.catchup.own = None;
         self.lead.catchup.stage = Stage::Saving { source, boot, since: on.now, floor };
         for node in self.lead.audience.nodes() {
-            if let Need::Some { commit, refusal: Refusal::TooOld } = self.peers[node].need {
-                self.peers[node].need = Need::Some { commit, refusal: Refusal::None };
+            if self.peers[node].need == Need::Some(Refusal::TooOld) {
+                self.peers[node].need = Need::Some(Refusal::None);
             }
         }
         if source == self.here {
@@ -320,8 +303,7 @@ impl Proposer {
                     self.lead.catchup.since = on.now;
                 }
                 self.hold(point.position);
-                let about =
-                    About { source, source_boot: boot, number: answer.number, point, commit: Position(0) };
+                let about = About { source, source_boot: boot, number: answer.number, point, counts: false };
                 self.lead.catchup.stage = Stage::Taking { about };
                 self.follow_targets(on, about);
             }
@@ -383,12 +365,12 @@ impl Proposer {
         }
         let mut waits = false;
         for node in self.lead.audience.nodes() {
-            let Need::Some { commit, refusal: Refusal::None } = self.peers[node].need else { continue };
-            if !self.runs(on, node) || !on.links[node].is_up() {
+            let needs = self.peers[node].need == Need::Some(Refusal::None);
+            if !needs || !self.runs(on, node) || !on.links[node].is_up() {
                 continue;
             }
             waits = true;
-            let about = About { commit, ..about };
+            let about = About { counts: self.peers[node].is_in_window(), ..about };
             if self.peers[node].asking_take() != Some(&about) {
                 mark(Mark::TellsTarget);
                 let sequence = self.next_sequence();
@@ -415,13 +397,13 @@ impl Proposer {
                 }
                 verdict::TOO_OLD => {
                     mark(Mark::TargetWantsNewer);
-                    // As long as no commit is known nothing else says so, and the same would be offered again.
+                    // Nothing else says so, and the same would be offered again.
                     self.lead.catchup.above = Position(about.point.position.0.saturating_add(1));
-                    self.note_refusal(on.now, node, commit, Refusal::TooOld);
+                    self.note_refusal(on.now, node, Refusal::TooOld);
                 }
                 verdict::UNABLE => {
                     mark(Mark::TargetUnable);
-                    self.note_refusal(on.now, node, commit, Refusal::Unable);
+                    self.note_refusal(on.now, node, Refusal::Unable);
                 }
                 _ => {}
             }
@@ -434,9 +416,9 @@ impl Proposer {
         }
     }
 
-    fn note_refusal(&mut self, now: Instant, node: NodeId, commit: Position, refusal: Refusal) {
+    fn note_refusal(&mut self, now: Instant, node: NodeId, refusal: Refusal) {
         let peer = &mut self.peers[node];
-        peer.need = Need::Some { commit, refusal };
+        peer.need = Need::Some(refusal);
         peer.refused_at = now;
         peer.ask_nothing();
     }

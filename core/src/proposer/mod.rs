@@ -18,7 +18,6 @@ mod window;
 
 use apart::Apart;
 use candidate::Election;
-pub(crate) use catchup::COUNTS;
 pub use confirm::Confirm;
 use leader::Leadership;
 pub use leader::{OwnCopy, Quorum};

@@ -91,8 +91,8 @@ pub(crate) struct Peer {
 pub(crate) enum Need {
     /// None, or not looked at yet.
     None,
-    /// Any that it may take: `commit` was committed when it was found. It has counted for nothing since.
-    Some { commit: Position, refusal: Refusal },
+    /// Any that it may take.
+    Some(Refusal),
     /// It has taken one, and asks for what comes behind it.
     Met,
 }
@@ -101,7 +101,7 @@ pub(crate) enum Need {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Refusal {
     None,
-    /// Older than what it may have been counted for: it waits for another.
+    /// Older than where its log begins: it waits for another.
     TooOld,
     /// It cannot take any.
     Unable,

@@ -13,7 +13,7 @@ use crate::options::Half;
 use crate::planted::{self, Bug};
 use crate::request::{About, Answer};
 use crate::snapshot::{Order, Saved, Saver, SourceGround, TargetGround, Wish};
-use crate::types::{Boot, Instant, NodeId, Position, Promise, Term};
+use crate::types::{Boot, Instant, NodeId, Promise, Term};
 use crate::verb::{Completion, Verb};
 
 /// What a target goes by, lent from the parts of a replica.
@@ -189,9 +189,15 @@ impl<M: Memory> Replica<M> {
 
     fn target_tick(&mut self) {
         self.follow_target();
-        if self.target.is_whole() && self.proposer.role() == Role::Follower {
-            if let Some((anchor, last)) = self.acceptor.close_log(&mut surroundings!(self)) {
-                self.load(anchor, last);
+        let point = self.target.whole().map(|(_, taken)| taken.point);
+        if let Some(point) = point.filter(|_| self.proposer.role() == Role::Follower) {
+            match self.acceptor.close_log(&mut surroundings!(self), point) {
+                // The log has all that the snapshot is about, which is applied from there.
+                Some(anchor) if anchor >= point.position && !planted::is(Bug::SnapshotTakesBack) => {
+                    self.target.handle_kept();
+                }
+                Some(_) => self.load(),
+                None => {}
             }
         } else if !self.target.is_loading() {
             self.acceptor.open_log();
@@ -206,12 +212,11 @@ impl<M: Memory> Replica<M> {
         }
     }
 
-    fn load(&mut self, anchor: Position, last: Position) {
-        if let Some((number, len)) = self.target.load(anchor, last) {
-            self.events.push(Event::LoadSnapshot { number, len });
-            if planted::is(Bug::InstalledBeforeLoaded) {
-                self.handle_loaded(self.now, number, true);
-            }
+    fn load(&mut self) {
+        let (number, len) = self.target.load();
+        self.events.push(Event::LoadSnapshot { number, len });
+        if planted::is(Bug::InstalledBeforeLoaded) {
+            self.handle_loaded(self.now, number, true);
         }
     }
 

@@ -9,7 +9,6 @@ use crate::mark;
 use crate::mem::Memory;
 use crate::options::Half;
 use crate::planted::{self, Bug};
-use crate::proposer::COUNTS;
 use crate::snapshot::{Saver, Taken, Wish};
 use crate::types::{Boot, Position, Promise};
 
@@ -67,11 +66,11 @@ impl<M: Memory> Replica<M> {
     /// All bytes are here. A log that goes on beyond them stays as it is; one that ends before begins anew behind them. Neither
     /// takes an application: this node has what the bytes say as long as it has them.
     fn keep_or_install(&mut self) {
-        let whole =
-            self.target.whole().map(|(_, taken)| taken.point.position).zip(self.target.order().copied());
-        let Some((at, order)) = whole.filter(|_| !self.source.is_saving()) else {
+        let whole = self.target.whole().map(|(_, taken)| taken.point).zip(self.target.order().copied());
+        let Some((point, order)) = whole.filter(|_| !self.source.is_saving()) else {
             return self.acceptor.open_log();
         };
+        let at = point.position;
         let replaces = planted::is(Bug::SnapshotReplacesLog);
         if at < self.acceptor.start() {
             self.target.refuse_old();
@@ -83,16 +82,18 @@ impl<M: Memory> Replica<M> {
             return self.acceptor.open_log();
         }
         // A follower that counts is told for its host's sake: its log will get there.
-        let counts = order.about.commit == COUNTS && self.acceptor.writer() == order.from;
+        let counts = order.about.counts && self.acceptor.writer() == order.from;
         if counts && !replaces {
             return self.acceptor.open_log();
         }
-        let Some((anchor, last)) = self.acceptor.close_log(&mut surroundings!(self)) else { return };
-        let counted = if replaces { Position(0) } else { last };
-        if let Some((number, _)) = self.target.load(anchor.min(counted), counted) {
-            self.keep_taken();
-            self.handle_loaded(self.now, number, true);
+        let Some(anchor) = self.acceptor.close_log(&mut surroundings!(self), point) else { return };
+        if anchor >= at && !replaces {
+            // The log has it: kept the next time.
+            return;
         }
+        let (number, _) = self.target.load();
+        self.keep_taken();
+        self.handle_loaded(self.now, number, true);
     }
 
     fn keep_taken(&mut self) {
@@ -141,7 +142,7 @@ impl<M: Memory> Replica<M> {
             // The log has gone on since it was found.
             let at = taken.point.position;
             if at > self.applied.position && (from..=to).contains(&at) {
-                let (number, len) = self.target.load_sought();
+                let (number, len) = self.target.load();
                 self.events.push(Event::LoadSnapshot { number, len });
             } else {
                 self.target.forget();

@@ -18,7 +18,7 @@ use crate::membership::Configuration;
 use crate::options::Identity;
 use crate::planted::{self, Bug};
 use crate::request::{About, Answer};
-use crate::snapshot::{Taking, reaches};
+use crate::snapshot::Taking;
 use crate::table::Table;
 use crate::timing::Timing;
 use crate::types::{Boot, Instant, LogPoint, NodeId, Position, Promise, Term};
@@ -445,27 +445,12 @@ impl Target {
         self.end(Mark::TooOld, verdict::TOO_OLD);
     }
 
-    /// What was sought is here: no log begins anew by it.
-    pub(crate) fn load_sought(&mut self) -> (u32, u64) {
+    /// The application is to become it. Returns the number of the load, and how many bytes there are.
+    pub(crate) fn load(&mut self) -> (u32, u64) {
         mark(Mark::Loads);
         self.stage = Stage::Loading;
         self.load = self.load.wrapping_add(1);
         (self.load, self.header.len)
-    }
-
-    /// The log is left alone, and ends at `last`: whether the snapshot may take its place. A node never goes back behind what it
-    /// may have been counted for. Returns the number of the load.
-    pub(crate) fn load(&mut self, anchor: Position, last: Position) -> Option<(u32, u64)> {
-        let about = self.order()?.about;
-        let counted = last.min(about.commit).max(anchor);
-        if !reaches(&about.point, counted) {
-            self.end(Mark::TooOld, verdict::TOO_OLD);
-            return None;
-        }
-        mark(Mark::Loads);
-        self.stage = Stage::Loading;
-        self.load = self.load.wrapping_add(1);
-        Some((self.load, self.header.len))
     }
 
     /// The application has answered: what is to be installed, if it has become that.

@@ -2,7 +2,7 @@
 
 use ringleader_core::layout::log;
 use ringleader_core::types::{NodeId, Position};
-use ringleader_core::verb::{Class, Verb};
+use ringleader_core::verb::{Class, Plane, Verb};
 
 use super::Violation;
 use crate::view::Member;
@@ -13,6 +13,8 @@ pub struct Base {
     base: [Position; 16],
     /// The highest position that was ever sent to each node.
     sent: [Position; 16],
+    /// The same when the host of a node, apart from it, last READ its log: nothing else gets into what it serves from.
+    copied: [Position; 16],
 }
 
 impl Base {
@@ -20,11 +22,13 @@ impl Base {
     pub fn started(&mut self, node: NodeId) {
         self.base[node.slot()] = Position(0);
         self.sent[node.slot()] = Position(0);
+        self.copied[node.slot()] = Position(0);
     }
 
     /// A host that is apart starts, which serves others from what it READs of its acceptor's log from now on.
     pub fn host_started(&mut self, node: NodeId) {
         self.base[node.slot()] = Position(0);
+        self.copied[node.slot()] = Position(0);
     }
 
     /// A node stepped.
@@ -75,6 +79,10 @@ impl Base {
 
     /// A leader sends entries: what it sends lies in `[base, end)`, and nobody can have written a later lap over that.
     pub fn posted(&mut self, member: &Member, verb: &Verb, ring_len: u64) -> Result<(), Violation> {
+        let own = member.id.slot();
+        if let Verb::Pull { plane: Plane::Log, .. } = verb {
+            self.copied[own] = self.sent[own];
+        }
         let Verb::Write { id, from, to, len, .. } = *verb else { return Ok(()) };
         if id.class != Class::Entries {
             return Ok(());
@@ -99,7 +107,7 @@ impl Base {
             ));
         }
         // Whatever was sent to this node while it followed may have landed, also above the end that it found then.
-        let sent = self.sent[member.id.slot()];
+        let sent = if member.seen.is_apart { self.copied[own] } else { self.sent[own] };
         if base + ring_len < sent.0 {
             return Err(Violation::new(
                 12,
