@@ -5,61 +5,15 @@
 set -u
 . /lab/inside/common.sh
 . /lab/inside/lines.sh
-fleet 6
-work=/tmp/apart
-rm -rf "$work"
-mkdir -p "$work"
-cd "$work" || exit 1
+scene=apart
 host=/lab/ringleader
 dpu=/lab/ringleader-dpu
-say() { echo "lab: apart: $*"; }
-fail() {
-    say "FAILED: $*"
-    for log in "$work"/log-*; do echo "-- $log"; tail -n 12 "$log"; done
-    # shellcheck disable=SC2046
-    kill -9 $(cat "$work"/pid-* 2>/dev/null) 2>/dev/null
-    exit 1
+port=7410
+in_machine() {
+    shift 2
+    exec "$@"
 }
-configuration() {
-    echo "group = \"lab\""
-    echo "fabric = \"verbs\""
-    echo "timing = \"soft-roce\""
-    echo "ring = \"1M\""
-    echo "control = \"$work/control-$1\""
-    echo "[members]"
-    for id in 1 2 3; do echo "$id = \"127.0.0.1:741$id\""; done
-    echo "[verbs]"
-    echo "key_file = \"group.key\""
-    echo "device = \"rxe$2\""
-    echo "[dpu]"
-    echo "control = \"$work/dpu-$1\""
-}
-"$host" key group.key || fail "no key"
-for node in 1 2 3; do
-    configuration "$node" "$node" > "dpu-$node.toml"
-    configuration "$node" "$((node + 3))" > "host-$node.toml"
-done
-start_dpu() {
-    "$dpu" run --config "dpu-$1.toml" --node "$1" > /dev/null 2>> "log-dpu-$1" &
-    echo "$!" > "pid-dpu-$1"
-}
-# Its input stays open, at descriptor 3 + node.
-start_host() {
-    rm -f "in-$1" "applied-$1"
-    mkfifo "in-$1"
-    "$host" run --config "host-$1.toml" --node "$1" --applied "applied-$1" < "in-$1" > /dev/null 2>> "log-host-$1" &
-    echo "$!" > "pid-host-$1"
-    eval "exec $((3 + $1))> in-$1"
-}
-signal() { kill "-$1" "$(cat "pid-$2-$3")"; }
-ended() {
-    wait "$(cat "pid-$1-$2")"
-    code=$?
-    [ "$1" = dpu ] || eval "exec $((3 + $2))>&-"
-    return "$code"
-}
-leads() { timeout 20 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
-host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "$([ "$2" = up ] && echo 'its host is up\|its host leads' || echo 'its host is down')"; }
+. /lab/inside/pairs.sh
 for node in 1 2 3; do start_dpu "$node"; start_host "$node"; done
 say "three nodes of two processes run"
 for node in 1 2 3; do until_true host_is "$node" up; done
@@ -110,8 +64,7 @@ ended host "$gone" && fail "the host of node $gone did not say that its acceptor
 grep -q "start the host anew" "log-host-$gone" || fail "the host of node $gone does not say why it ended"
 start_host "$gone"
 until_true host_is "$gone" up
-readmit() { find_leader 1 2 3; "$host" member readmit "$gone" --config "host-$leader.toml" --node "$leader" --timeout 20; }
-until_true readmit
+until_true readmit "$gone"
 replicate 500 1 2 3
 say "the DPU of node $gone died, and was let in again as another life"
 
@@ -127,14 +80,4 @@ ip route add local "10.1.0.$((gone + 3))" dev "n$((gone + 3))" table "$((103 + g
 replicate 500 1 2 3
 say "the link of the host of node $gone was down, and is up again"
 
-for node in 1 2 3; do
-    signal TERM host "$node"
-    ended host "$node" || fail "the host of node $node ended with $?"
-done
-for node in 1 2 3; do
-    signal TERM dpu "$node"
-    ended dpu "$node" || fail "the DPU of node $node ended with $?"
-done
-left=$(find "$work" -type s)
-[ -z "$left" ] || fail "sockets are left: $left"
-say "all ended well"
+all_end

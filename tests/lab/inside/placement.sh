@@ -6,68 +6,28 @@
 set -u
 . /lab/inside/common.sh
 . /lab/inside/lines.sh
-fleet 6
-work=/tmp/placement
-rm -rf "$work"
-mkdir -p "$work"
-cd "$work" || exit 1
+scene=placement
 host=/lab/doca/ringleader
 dpu=/lab/doca/ringleader-dpu
 export LD_LIBRARY_PATH=/lab/doca
-say() { echo "lab: placement: $*"; }
-fail() {
-    say "FAILED: $*"
-    for log in "$work"/log-*; do echo "-- $log"; tail -n 12 "$log"; done
-    # shellcheck disable=SC2046
-    kill -9 $(cat "$work"/pid-* 2>/dev/null) 2>/dev/null
-    exit 1
-}
-configuration() {
-    echo "group = \"lab\""
-    echo "fabric = \"verbs\""
-    echo "timing = \"soft-roce\""
-    echo "ring = \"1M\""
-    echo "control = \"$work/control-$1\""
-    echo "[members]"
-    for id in 1 2 3; do echo "$id = \"127.0.0.1:742$id\""; done
-    echo "[verbs]"
-    echo "key_file = \"group.key\""
-    echo "device = \"rxe$2\""
-    echo "[dpu]"
-    echo "control = \"$work/dpu-$1\""
-    [ "$1" = 3 ] || printf 'placement = "host"\nhost = "0000:3b:00.0"\n'
-}
-"$host" key group.key || fail "no key"
-for node in 1 2 3; do
-    configuration "$node" "$node" > "dpu-$node.toml"
-    configuration "$node" "$((node + 3))" > "host-$node.toml"
-    mkdir "machine-$node"
-done
+port=7420
 # Each node is a machine of its own to the stand-in, in which its devices have the names of the RDMA devices.
-start_dpu() {
-    DOCA_STAND_IN_DIR=$work/machine-$1 DOCA_STAND_IN_DPU=rxe$1 RINGLEADER_TEST_DOCA_STAND_IN=1 \
-        "$dpu" run --config "dpu-$1.toml" --node "$1" > /dev/null 2>> "log-dpu-$1" &
-    echo "$!" > "pid-dpu-$1"
+in_machine() {
+    case $2 in
+        DPU) device=DOCA_STAND_IN_DPU=rxe$1 ;;
+        HOST) device=DOCA_STAND_IN_HOST=rxe$((3 + $1)) ;;
+    esac
+    machine=DOCA_STAND_IN_DIR=$work/machine-$1
+    shift 2
+    exec env "$machine" "$device" RINGLEADER_TEST_DOCA_STAND_IN=1 "$@"
 }
-# Its input stays open, at descriptor 3 + node.
-start_host() {
-    rm -f "in-$1" "applied-$1"
-    mkfifo "in-$1"
-    DOCA_STAND_IN_DIR=$work/machine-$1 DOCA_STAND_IN_HOST=rxe$((3 + $1)) RINGLEADER_TEST_DOCA_STAND_IN=1 \
-        "$host" run --config "host-$1.toml" --node "$1" --applied "applied-$1" < "in-$1" > /dev/null 2>> "log-host-$1" &
-    echo "$!" > "pid-host-$1"
-    eval "exec $((3 + $1))> in-$1"
-}
-signal() { kill "-$1" "$(cat "pid-$2-$3")"; }
-ended() {
-    wait "$(cat "pid-$1-$2")"
-    status=$?
-    [ "$1" = dpu ] || eval "exec $((3 + $2))>&-"
-    return $status
-}
-leads() { timeout 20 "$host" status --config "host-$1.toml" --node "$1" 2>/dev/null | grep -q "leads in term"; }
-host_is() { "$dpu" status --config "dpu-$1.toml" --node "$1" | grep -q "$([ "$2" = up ] && echo 'its host is up\|its host leads' || echo 'its host is down')"; }
-readmit() { find_leader 1 2 3; "$host" member readmit "$1" --config "host-$leader.toml" --node "$leader" --timeout 20; }
+. /lab/inside/pairs.sh
+for node in 1 2 3; do
+    mkdir "machine-$node"
+    [ "$node" = 3 ] || for file in "dpu-$node.toml" "host-$node.toml"; do
+        printf 'placement = "host"\nhost = "0000:3b:00.0"\n' >> "$file"
+    done
+done
 
 # What is no DOCA serves nobody who does not ask for it.
 if DOCA_STAND_IN_DIR=$work/machine-1 DOCA_STAND_IN_DPU=rxe1 "$dpu" run --config dpu-1.toml --node 1 2> refused; then
@@ -76,8 +36,7 @@ fi
 grep -q "build it with NVIDIA's SDK" refused || fail "it does not say that it has the stand-in: $(cat refused)"
 
 for node in 1 2 3; do start_dpu "$node"; done
-sleep 1
-grep -q "waits for its host's memory" log-dpu-1 || fail "it does not wait for its host's memory"
+until_true grep -q "waits for its host's memory" log-dpu-1
 for node in 1 2 3; do start_host "$node"; done
 for node in 1 2 3; do until_true host_is "$node" up; done
 grep -q "its log is in the memory of this host" log-host-1 || fail "the log is somewhere else"
@@ -141,14 +100,4 @@ until_true readmit "$gone"
 replicate 500 1 2 3
 say "the DPU of node $gone died, and the node was let in again"
 
-for node in 1 2 3; do
-    signal TERM host "$node"
-    ended host "$node" || fail "the host of node $node ended with $?"
-done
-for node in 1 2 3; do
-    signal TERM dpu "$node"
-    ended dpu "$node" || fail "the DPU of node $node ended with $?"
-done
-left=$(find "$work" -type s)
-[ -z "$left" ] || fail "sockets are left: $left"
-say "all ended well"
+all_end
