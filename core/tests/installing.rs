@@ -1,5 +1,4 @@
-//! What a node does with its log around a snapshot: it is refused below the log's end as long as nobody says how much of that is
-//! committed, nobody writes the log while the application loads, what was promised meanwhile holds, and no read is answered by an
+//! What a node does with its log around a snapshot: it keeps a log that has what the snapshot is about, nobody writes the log while the application loads, what was promised meanwhile holds, and no read is answered by an
 //! application that is not there.
 
 mod group;
@@ -34,9 +33,9 @@ fn a_few(group: &mut Group, leader: usize) {
     group.until("they are committed", |group| group.nodes[leader].replica.status().commit >= end);
 }
 
-/// A node whose log goes on behind a snapshot that another one has, though of all that it knows nothing committed; and its leader
-/// has stopped. The leader, the node, the third, which has the snapshot, and what that says.
-fn log_goes_on_behind_a_snapshot() -> (Group, usize, usize, usize, SnapshotLine) {
+/// A node whose log goes on behind a snapshot that another one has, or ends before it; of all that it knows nothing committed, and its
+/// leader has stopped. The leader, the node, the third, which has the snapshot, and what that says.
+fn log_beside_a_snapshot(goes_on: bool) -> (Group, usize, usize, usize, SnapshotLine) {
     let mut group = Group::new();
     group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
     group.until("a leader", |group| group.leader().is_some());
@@ -52,8 +51,9 @@ fn log_goes_on_behind_a_snapshot() -> (Group, usize, usize, usize, SnapshotLine)
     });
     a_few(&mut group, leader);
     group.until("it has all", |group| group.nodes[late].applied.len() == group.nodes[leader].applied.len());
-    // Its memory is written, and it does not look.
+    // Its memory is written, if it is reached, and it does not look.
     group.nodes[late].stopped = true;
+    group.nodes[late].alive = goes_on;
     a_few(&mut group, leader);
     let count = group.nodes[leader].applied.len();
     group.until("the third has it", |group| group.nodes[third].applied.len() >= count);
@@ -64,6 +64,7 @@ fn log_goes_on_behind_a_snapshot() -> (Group, usize, usize, usize, SnapshotLine)
     let beat = group.nodes[late].areas.log.clone();
     (0..BeatLine::WORDS as u64).for_each(|word| beat.store(log::BEAT + word * 8, 0));
     group.nodes[late].stopped = false;
+    group.nodes[late].alive = true;
     (group, leader, late, third, snapshot)
 }
 
@@ -88,7 +89,7 @@ fn saved_by_hand(group: &Group, node: usize, point: LogPoint) -> SnapshotLine {
 }
 
 /// The leader tells the node to take it.
-fn tell(group: &Group, (leader, node, source): (usize, usize, usize), of: &SnapshotLine, commit: u64) {
+fn tell(group: &Group, (leader, node, source): (usize, usize, usize), of: &SnapshotLine) {
     let at = request_of(NodeId(leader as u8 + 1));
     let area = group.nodes[node].areas.control.clone();
     let before = RequestLine::read(&area, at).expect("it was asked for access");
@@ -103,41 +104,43 @@ fn tell(group: &Group, (leader, node, source): (usize, usize, usize), of: &Snaps
         chain: u64::from(of.chain),
         last_term: of.term,
         last_index: of.index,
-        commit,
+        counts: 0,
         ..before
     };
     line.write(&area, at, before.version.wrapping_add(1));
 }
 
 #[test]
-fn a_snapshot_below_the_logs_end_is_refused_when_no_commit_is_known() {
-    let (mut group, leader, late, third, snapshot) = log_goes_on_behind_a_snapshot();
+fn a_log_that_has_what_a_snapshot_is_about_stays_and_is_known_committed_up_to_there() {
+    let (mut group, leader, late, third, snapshot) = log_beside_a_snapshot(true);
     let before = group.nodes[late].replica.status();
     assert!(before.anchor.position.0 < snapshot.position);
     group.nodes[late].keeps = true;
-    // The second time its log has no writer to be fenced: it is walked to its end all the same.
-    for _ in 0..2 {
-        tell(&group, (leader, late, third), &snapshot, u64::MAX);
-        let asked = RequestLine::read(&group.nodes[late].areas.control, request_of(NodeId(leader as u8 + 1)));
-        let asked = asked.expect("just written").sequence;
-        group.until("it says so", |group| {
-            assert!(group.nodes[late].kept.is_none(), "it would go back behind what it was counted for");
-            let at = answer_of(NodeId(late as u8 + 1));
-            let line = AnswerLine::read(&group.nodes[leader].areas.control, at);
-            line.is_some_and(|line| line.sequence == asked && line.verdict == verdict::TOO_OLD)
-        });
-    }
+    tell(&group, (leader, late, third), &snapshot);
+    let asked = RequestLine::read(&group.nodes[late].areas.control, request_of(NodeId(leader as u8 + 1)));
+    let asked = asked.expect("just written").sequence;
+    group.until("it says so", |group| {
+        assert!(group.nodes[late].kept.is_none(), "it would go back behind what it was counted for");
+        let at = answer_of(NodeId(late as u8 + 1));
+        let line = AnswerLine::read(&group.nodes[leader].areas.control, at);
+        line.is_some_and(|line| line.sequence == asked && line.verdict == verdict::GRANTED)
+    });
     let after = group.nodes[late].replica.status();
-    assert_eq!(after.applied, before.applied);
+    assert_eq!((after.anchor.position.0, after.anchor.chain.0), (snapshot.position, snapshot.chain));
+    group.until("it is applied from the log", |group| {
+        group.nodes[late].replica.status().applied.position.0 >= snapshot.position
+    });
+    let after = group.nodes[late].replica.status();
     assert!(after.end.position.0 > snapshot.position, "the log is what it was");
+    assert_eq!(after.base, before.base);
 }
 
 #[test]
 fn while_an_application_loads_nobody_writes_the_log_and_promises_hold() {
-    let (mut group, leader, late, third, snapshot) = log_goes_on_behind_a_snapshot();
+    let (mut group, leader, late, third, snapshot) = log_beside_a_snapshot(false);
+    assert!(group.nodes[late].replica.status().end.position.0 < snapshot.position);
     group.nodes[late].keeps = true;
-    // All above it was never committed, for all that this leader says.
-    tell(&group, (leader, late, third), &snapshot, snapshot.position);
+    tell(&group, (leader, late, third), &snapshot);
     group.until("it is to load", |group| group.nodes[late].kept.is_some());
     let applied = group.nodes[late].replica.applied();
     group.until("the third leads, by its vote", |group| {
@@ -169,29 +172,6 @@ fn while_an_application_loads_nobody_writes_the_log_and_promises_hold() {
     let count = group.nodes[leader].applied.len();
     group.until("all have it", |group| group.nodes.iter().all(|node| node.applied.len() >= count));
     assert!(group.nodes.iter().all(|node| node.applied[..count] == group.nodes[leader].applied[..count]));
-}
-
-#[test]
-fn a_leader_names_what_was_committed_when_a_follower_was_found_behind() {
-    let mut group = Group::new();
-    group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
-    group.until("a leader", |group| group.leader().is_some());
-    let leader = group.leader().expect("a leader");
-    let late = (leader + 1) % 3;
-    group.nodes[late].stopped = true;
-    go_on(&mut group, leader, 2 * RING);
-    let before = group.nodes[leader].replica.status().commit;
-    group.nodes[late].stopped = false;
-    let at = request_of(NodeId(leader as u8 + 1));
-    let mut named = None;
-    group.until("it is told to take one", |group| {
-        let line = RequestLine::read(&group.nodes[late].areas.control, at);
-        named = line.filter(|line| line.kind == request_kind::TAKE);
-        named.is_some()
-    });
-    let after = group.nodes[leader].replica.status().commit;
-    let named = named.expect("just seen").commit;
-    assert!(before.0 <= named && named <= after.0, "{before:?} {named} {after:?}");
 }
 
 /// The application of a leader that is its own source is with the snapshot: what is read of it meanwhile waits.
@@ -239,10 +219,10 @@ fn run_and_look(group: &mut Group, node: usize, number: u64) -> bool {
     }
 }
 
-/// A node has more than what was saved of another's state a while ago, and less than the ring of the only other one that is left:
-/// before that one has committed anything it needs a snapshot above its own end, and the one that is there will not do.
+/// A node has more than what was saved of another's state a while ago, and knows less of it committed than the ring of the only other
+/// one holds that is left: the snapshot is below its own end, and tells it that what it has is committed.
 #[test]
-fn a_majority_is_not_kept_waiting_for_a_snapshot_that_is_there_and_too_old() {
+fn a_majority_is_not_kept_waiting_for_a_snapshot_above_its_own_log() {
     let mut group = Group::new();
     group.nodes[0].replica.form(Instant(0), 0x1234).expect("fresh");
     group.until("a leader", |group| group.leader().is_some());

@@ -161,7 +161,7 @@ fn request(
         kind: roll(u, 9)? as u8,
         source: if roll(u, 4)? == 0 { roll(u, 17)? as u8 } else { 1 + roll(u, 3)? as u8 },
         position: about(u, status.end.position.0, 64)?,
-        commit: about(u, status.anchor.position.0, 64)?,
+        counts: roll(u, 3)?,
         source_boot: about(u, source_boot, 1)?,
         number: if roll(u, 4)? == 0 { word(u)? } else { 1 },
         chain: u64::from(status.end.chain.0),
