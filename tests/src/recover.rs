@@ -1,5 +1,6 @@
 //! The end of a run: all faults stop, and the group must get well within its bound.
 
+use ringleader_core::layout::{Line, ProgressLine, control, progress_flags};
 use ringleader_core::membership::Configuration;
 use ringleader_core::read::Read;
 use ringleader_core::types::{Incarnation, NodeId};
@@ -10,6 +11,7 @@ use crate::invariants::configurations::voters;
 use crate::invariants::liveness::Liveness;
 use crate::rng::Rng;
 use crate::run::Outcome;
+use crate::view::Member;
 
 /// New proposals that must be acknowledged after faults have stopped.
 const NEW_PROPOSALS: u64 = 3;
@@ -50,6 +52,9 @@ pub(crate) fn recover(cluster: &mut Cluster, rng: &mut Rng, outcome: &mut Outcom
     loop {
         cluster.run_for(look_every)?;
         if spare(cluster).is_none() {
+            return Ok(());
+        }
+        if liveness.is_over(cluster.now_ns()) && nobody_can_lead(cluster) {
             return Ok(());
         }
         cluster.plan.propose_ppm = cluster.plan.propose_ppm.max(100_000);
@@ -112,6 +117,27 @@ fn spare(cluster: &Cluster) -> Option<usize> {
         voters.iter().filter(|voter| well(voter)).count().checked_sub(voters.len() / 2 + 1)
     };
     cluster.watch.configurations.relevant().map(|one| spare(one)).min().flatten()
+}
+
+/// Where host and acceptor are apart, the newest log may be that of a node whose host lacks what that log has not any more, and of nobody
+/// else that runs: protocol.md 13, *Snapshots*, says that nobody leads then. Nobody leads, and no host that has its state is behind an
+/// acceptor whose log is as new as those of a majority.
+fn nobody_can_lead(cluster: &Cluster) -> bool {
+    let members = || cluster.members.iter().filter(|member| member.belongs());
+    if members().any(|member| member.seen.leads) {
+        return false;
+    }
+    let can_lead = |one: &Configuration, candidate: &Member| {
+        let voters = voters(one);
+        let has_state = ProgressLine::read(&candidate.home.control, control::PROGRESS)
+            .is_none_or(|line| line.flags & progress_flags::WANTS == 0);
+        let votes = |member: &&Member| {
+            voters.contains(&(member.id, member.incarnation)) && member.seen.last <= candidate.seen.last
+        };
+        let is_host_there = !cluster.is_paused(cluster.proposer(candidate.id));
+        votes(&candidate) && has_state && is_host_there && members().filter(votes).count() > voters.len() / 2
+    };
+    cluster.watch.configurations.relevant().all(|one| !members().any(|member| can_lead(one, member)))
 }
 
 /// Whether a node is so far behind that leaders may have let it go, or will: a leader may stage half a ring more before

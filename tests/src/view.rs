@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ringleader_core::membership::Configuration;
 use ringleader_core::proposer::{FollowerState, Role};
 use ringleader_core::replica::{Replica, Status};
-use ringleader_core::types::{Incarnation, LogPoint, NodeId, Position, Promise};
+use ringleader_core::types::{Incarnation, Index, LogPoint, NodeId, Position, Promise, Term};
 
 use crate::fabric::{Home, SimArea, SimMemory};
 
@@ -51,6 +51,8 @@ pub struct Seen {
     pub leader: NodeId,
     /// Where its log ends.
     pub end: Position,
+    /// The last entry there, by which logs are compared.
+    pub last: (Term, Index),
     /// Known committed.
     pub commit: Position,
     /// Last entry known committed and walked.
@@ -166,6 +168,7 @@ pub fn look(replica: &Replica<SimMemory>) -> Seen {
         leading: status.promise,
         leader: status.leader,
         end: status.end.position,
+        last: (status.end.term, status.end.index),
         commit: status.commit,
         anchor: status.anchor,
         applied: status.applied.position,
