@@ -17,7 +17,7 @@ compile_error!("registered memory is little-endian, and so must be the processor
 /// "ringlead", the first word of a header.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringlead");
 /// Version of everything in this file and of the entry format.
-pub const LAYOUT_VERSION: u32 = 5;
+pub const LAYOUT_VERSION: u32 = 6;
 /// Areas, and the rings in them, are aligned to the largest page size of the machines the agents run on.
 pub const AREA_ALIGN: u64 = 64 * 1024;
 /// Smallest ring, in bytes.
