@@ -9,6 +9,12 @@ cache=${1:?usage: cargo.sh CACHE TARGET COMMAND [ARGUMENT...]}
 target=$2
 command=$3
 shift 3
+source=$(cd "$here/../.." && pwd)
+# Not from the source: of what lies below the directory that it is called from zig names its headers from there, which a crate's build
+# script, called from another one, does not find.
+mkdir -p "$cache/build"
+cd "$cache/build"
+set -- --manifest-path "$source/Cargo.toml" "$@"
 cargo=${CARGO:-cargo}
 # zig serves where there is an operating system; where there is none nothing is linked.
 case $target in *-linux-*) program='cargo-zigbuild' ;; *) program=cargo ;; esac
@@ -26,13 +32,12 @@ fi
     exit 1
 }
 "$here/root.sh" "$cache"
-source=$(cd "$here/../.." && pwd)
 # Debian has no package of core for these: it is built, which is not yet stable.
 bootstrap=
 [ "$program" = cargo-zigbuild ] || { bootstrap=1; set -- -Zbuild-std=core "$@"; }
 # Nothing but the source, which is only read, and CACHE is seen in there, and nothing stays mounted.
 exec bwrap --die-with-parent --unshare-pid --bind "$cache/debian" / --proc /proc --dev /dev --tmpfs /tmp \
-    --ro-bind "$source" "$source" --bind "$cache" "$cache" --ro-bind "$cache/cargo.toml" /cargo/config.toml --chdir "$source" \
+    --ro-bind "$source" "$source" --bind "$cache" "$cache" --ro-bind "$cache/cargo.toml" /cargo/config.toml --chdir "$cache/build" \
     --clearenv --setenv PATH "$cache/python/bin:/usr/bin" --setenv HOME /tmp ${bootstrap:+--setenv RUSTC_BOOTSTRAP 1} \
     --setenv CARGO_HOME /cargo --setenv CARGO_NET_OFFLINE true --setenv CARGO_TARGET_DIR "$cache/build" \
     --setenv CARGO_TERM_COLOR "${CARGO_TERM_COLOR:-auto}" --setenv XDG_CACHE_HOME "$cache/cache" \
