@@ -359,7 +359,7 @@ machines! {
         HeaderChanged,
         /// target: taking -> lost: the bytes are not those of the header
         BytesWrong,
-        /// target: whole -> refused: older than what it may have been counted for
+        /// target: whole -> refused: older than where its log begins
         TooOld,
         /// target: whole -> loading
         Loads,
@@ -367,7 +367,7 @@ machines! {
         Installed,
         /// target: loading -> refused: the application cannot
         LoadFailed,
-        /// target: whole -> done: an acceptor whose log goes on keeps it for its host
+        /// target: whole -> done: the log has all that, and goes on
         Kept,
         /// target: an acceptor has one that its host has not taken yet
         Pinned,

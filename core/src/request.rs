@@ -132,7 +132,7 @@ impl Answer {
         line.fetched = self.fetched;
     }
 
-    /// The chain of `last` is not sent: no step compares chains of two nodes.
+    /// The chain of `last` is not sent: no step goes by the chains of two nodes.
     pub(crate) fn from_line(line: &AnswerLine) -> Answer {
         Answer {
             verdict: line.verdict,

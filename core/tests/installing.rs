@@ -4,6 +4,7 @@
 mod group;
 
 use group::{Group, MS, RING};
+use ringleader_core::entry;
 use ringleader_core::event::Event;
 use ringleader_core::layout::{
     AnswerLine, BeatLine, Line, RequestLine, SnapshotLine, answer_of, log, request_kind, request_of, verdict,
@@ -11,7 +12,7 @@ use ringleader_core::layout::{
 use ringleader_core::proposer::{FollowerState, Role};
 use ringleader_core::read::Read;
 use ringleader_core::snapshot::Writer;
-use ringleader_core::types::{Instant, LogPoint, NodeId};
+use ringleader_core::types::{Instant, LogPoint, NodeId, Position};
 
 fn go_on(group: &mut Group, leader: usize, bytes: u64) {
     let to = group.nodes[leader].replica.status().end.position.0 + bytes;
@@ -139,6 +140,9 @@ fn a_log_that_has_what_a_snapshot_is_about_stays_and_is_known_committed_up_to_th
 fn while_an_application_loads_nobody_writes_the_log_and_promises_hold() {
     let (mut group, leader, late, third, snapshot) = log_beside_a_snapshot(false);
     assert!(group.nodes[late].replica.status().end.position.0 < snapshot.position);
+    // What stands behind it may fit, by whatever writer of long ago. That it was not walked before is all that is known of it.
+    let (from, to) = (group.nodes[leader].areas.log.clone(), group.nodes[late].areas.log.clone());
+    to.copy_from(&from, entry::offset(RING, Position(snapshot.position)), entry::slot_len(3000));
     group.nodes[late].keeps = true;
     tell(&group, (leader, late, third), &snapshot);
     group.until("it is to load", |group| group.nodes[late].kept.is_some());
@@ -161,6 +165,8 @@ fn while_an_application_loads_nobody_writes_the_log_and_promises_hold() {
     group.do_kept(late);
     let status = group.nodes[late].replica.status();
     assert_eq!((status.applied.position.0, status.anchor), (snapshot.position, status.applied));
+    group.nodes[late].replica.handle_tick(Instant(group.now));
+    assert_eq!(group.nodes[late].replica.status().end, status.anchor, "the log ends there");
     assert!(status.promise >= promise, "promises hold");
     group.nodes[leader].stopped = false;
     group.until("all follow the third", |group| {

@@ -2,6 +2,7 @@
 //! it anew behind one (protocol.md 11).
 
 use super::{Acceptor, Answered, Operation, Surroundings};
+use crate::entry;
 use crate::mem::Memory;
 use crate::planted::{self, Bug};
 use crate::request::Answer;
@@ -54,6 +55,9 @@ impl Acceptor {
     /// The application is what the snapshot says: the log begins behind it.
     pub(crate) fn install<M: Memory>(&mut self, on: &mut Surroundings<M>, taken: &Taken) {
         let voted = self.votes();
+        // What former writers left there may fit, and be known here only: a copy of a log that is elsewhere is exact from the former
+        // anchor on, not from here.
+        on.areas.log.store(entry::offset(self.me.ring_len, taken.point.position), 0);
         self.walker.install(taken.point);
         if !planted::is(Bug::SnapshotConfigForgotten) {
             self.roster.install(taken.configuration.clone());
