@@ -284,13 +284,34 @@ fn nobody_is_removed_when_no_majority_of_hosts_would_be_left() {
     let seen_dead = |group: &Group| others.iter().all(|at| !is_host_alive(group, at - 3));
     group.until("both are marked", |group| seen_dead(group));
     group.turns(200);
-    let (gone, now) = (NodeId(group.nodes[others[0]].id), Instant(group.now));
-    let refused = group.nodes[leader].replica.change(now, &Change::Remove { node: gone });
-    assert_eq!(refused, Err(ChangeError::WouldStop { alive: 1, voters: 2 }));
-    // The other's comes back, and with it a majority of two.
+    let [own, gone] = [leader, others[0]].map(|at| NodeId(group.nodes[at].id));
+    let refused = |group: &mut Group| {
+        let now = Instant(group.now);
+        group.nodes[leader].replica.change(now, &Change::Remove { node: own })
+    };
+    assert_eq!(refused(&mut group), Err(ChangeError::WouldStop { alive: 0, voters: 2 }));
+    // Without one of them there is as much as before.
+    group.change(leader, Change::Remove { node: gone });
+    assert_eq!(refused(&mut group), Err(ChangeError::WouldStop { alive: 0, voters: 1 }));
+    // The other's comes back.
     let (id, now) = (group.nodes[others[1]].id, Instant(group.now));
     group.nodes[others[1]] = part(id, Half::Proposer, 3, 1, now);
     group.until("it has all", |group| group.nodes[others[1]].applied.len() == 5);
+    group.change(leader, Change::Remove { node: own });
+}
+
+/// Else nothing could bring a group back that has lost the host of one node and the memory of another.
+#[test]
+fn who_counts_for_nothing_is_removed_whatever_hosts_are_left() {
+    let (mut group, leader) = led();
+    group.propose(0, 5);
+    let others: Vec<usize> = (3..6).filter(|at| *at != leader).collect();
+    group.nodes[others[0]].alive = false;
+    group.nodes[others[1]].alive = false;
+    group.nodes[others[1] - 3].alive = false;
+    group.until("it is marked", |group| !is_host_alive(group, others[0] - 3));
+    group.turns(400);
+    let gone = NodeId(group.nodes[others[1]].id);
     group.change(leader, Change::Remove { node: gone });
 }
 

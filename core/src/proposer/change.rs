@@ -70,12 +70,21 @@ impl Proposer {
         }
     }
 
-    /// Whether a member of a configuration that is not in force yet would count for a commit now, and has what the application has:
-    /// a group is not to be left to those of whom none could go on with that.
+    /// Whether a member of a configuration that is not in force yet would count for a commit now.
     pub(crate) fn would_count(&self, now: Instant, watches: &Table<Watch>, member: &Member) -> bool {
-        let own = member.node == self.me.node;
-        let same = own || self.peers[member.node].life == member.incarnation;
-        same && self.counts(now, watches, member) && (own || watches[member.node].has_state())
+        let same = member.node == self.me.node || self.peers[member.node].life == member.incarnation;
+        same && self.counts(now, watches, member)
+    }
+
+    /// Whether it would, and has what the application has.
+    pub(crate) fn would_count_with_state(
+        &self,
+        now: Instant,
+        watches: &Table<Watch>,
+        member: &Member,
+    ) -> bool {
+        let has_state = member.node == self.me.node || watches[member.node].has_state();
+        has_state && self.would_count(now, watches, member)
     }
 
     /// The entry of a change is staged, and `on` has the configuration that it made.

@@ -119,10 +119,7 @@ impl<M: Memory> Replica<M> {
             let caught_up = self.proposer.has_caught_up(&work!(self), node);
             caught_up.inspect_err(|_| mark(mark::Member::RefusedBehind))?;
         }
-        let alive = next
-            .members()
-            .filter(|member| self.proposer.would_count(self.now, &self.watches, member))
-            .count();
+        let alive = self.left_by(change, &next);
         if alive < majority(next.voters()) && !matches!(change, Change::Add { .. }) {
             return Err(ChangeError::WouldStop { alive, voters: next.voters() });
         }
@@ -139,6 +136,17 @@ impl<M: Memory> Replica<M> {
         }
         self.proposer.handle_change(&mut work!(self), change, end);
         Ok(Ticket { term, index: end.index })
+    }
+
+    /// How many of the voters that a change leaves would count. Where it makes more of them necessary, or takes away one of those whose
+    /// host has what the application has, only such count: a group is not to be left to those of whom none could go on with that.
+    fn left_by(&self, change: &Change, next: &Configuration) -> usize {
+        let counts = |member: &Member| self.proposer.would_count(self.now, &self.watches, member);
+        let has_state =
+            |member: &Member| self.proposer.would_count_with_state(self.now, &self.watches, member);
+        let mut leaving = self.configuration.members().filter(|member| member.node == change.node());
+        let costs_state = matches!(change, Change::Promote { .. }) || leaving.any(has_state);
+        next.members().filter(|member| if costs_state { has_state(member) } else { counts(member) }).count()
     }
 
     /// Whether the life that is connected is the one that is a member.
