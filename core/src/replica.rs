@@ -101,6 +101,8 @@ pub struct Status {
     pub taking: Option<Taking>,
     /// Of an acceptor whose host is apart: how that is. `None` before one came, and where nothing is apart.
     pub host: Option<HostStatus>,
+    /// Of a host that is apart: its acceptor was not seen to run for `suspect_after`, and nothing is known of what goes on.
+    pub acceptor_silent: bool,
 }
 
 /// What an acceptor knows of its host.
@@ -651,13 +653,14 @@ impl<M: Memory> Replica<M> {
                 });
             }
         }
+        let acceptor_silent = self.touch.is_silent();
         let committed = lead.filter(|lead| lead.has_committed()).map_or(anchor, |lead| lead.committed);
         Status {
             node: self.me.node,
             group: self.configuration.group,
             role: self.proposer.role(),
             promise: self.acceptor.promise(),
-            leader: self.leader(),
+            leader: if acceptor_silent { NodeId::NOBODY } else { self.leader() },
             writer: self.acceptor.writer(),
             fencing: self.acceptor.is_fencing(),
             end: lead.map_or(*self.acceptor.walker().cursor(), |lead| lead.end),
@@ -672,6 +675,7 @@ impl<M: Memory> Replica<M> {
             removed: self.removed.is_some(),
             lost: self.lost_voters(),
             host: self.host_status(),
+            acceptor_silent,
             taking: self.target.taking(),
         }
     }

@@ -234,14 +234,18 @@ fn hosts_die_and_come_back_while_their_dpus_vote_on() {
 #[test]
 fn a_host_ends_with_the_life_of_its_dpu() {
     let place = Place::new("[dpu]\n");
-    let mut dpu = place.run(Program::Dpu, 1, 1);
     let mut host = place.run(Program::Host, 1, 1);
+    until("it says what it waits for", || host.said().contains("waits for its acceptor"), || host.said());
+    let mut dpu = place.run(Program::Dpu, 1, 1);
     until(
         "it is up",
         || place.status(Program::Dpu, 1).and_then(|status| status.host).is_some(),
         || host.said(),
     );
+    let silent = || place.status(Program::Host, 1).map(|status| status.acceptor_silent);
+    until("it has met it", || silent() == Some(false), || host.said());
     dpu.end(Signal::KILL);
+    until("it misses it", || silent() == Some(true), || host.said());
     let _again = place.run(Program::Dpu, 1, 2);
     assert_eq!(host.child.wait().expect("ends").code(), Some(1), "{}", host.said());
     assert!(host.said().contains("start the host anew"), "{}", host.said());

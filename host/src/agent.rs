@@ -474,6 +474,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         words.events_dropped = self.events.dropped();
         words.shots = (self.shots)(&self.fabric);
         words.taking = TakingWords::of(status.taking);
+        words.acceptor_silent = u64::from(status.acceptor_silent);
         if let Some(host) = status.host {
             words.host_boot = host.boot.0;
             words.host_alive = u64::from(host.is_alive);

@@ -167,6 +167,8 @@ pub enum NewGroupError {
     LeaderAlive(u8),
     /// So many of all voters run: the group goes on by itself.
     MajorityAlive(usize, usize),
+    /// Its acceptor is apart.
+    Apart,
     /// The node is closed, or there are no random numbers.
     Closed,
 }
@@ -178,6 +180,9 @@ impl fmt::Display for NewGroupError {
             NewGroupError::LeaderAlive(node) => write!(f, "node {node} leads, or did a moment ago"),
             NewGroupError::MajorityAlive(alive, voters) => {
                 write!(f, "{alive} of {voters} voters run: the group can go on by itself")
+            }
+            NewGroupError::Apart => {
+                f.write_str("its host and its acceptor are apart ([dpu]), of which none is made yet")
             }
             NewGroupError::Closed => f.write_str("the node is closed"),
         }
@@ -328,6 +333,7 @@ impl Node {
             RecoverError::NotFormed => NewGroupError::NotFormed,
             RecoverError::LeaderAlive { leader } => NewGroupError::LeaderAlive(leader.0),
             RecoverError::MajorityAlive { alive, voters } => NewGroupError::MajorityAlive(alive, voters),
+            RecoverError::Apart => NewGroupError::Apart,
             _ => NewGroupError::Closed,
         })
     }

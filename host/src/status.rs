@@ -145,6 +145,8 @@ pub struct Status {
     pub taking: Option<Taking>,
     /// The host of this node, when this is its acceptor alone; `None` before it came.
     pub host: Option<HostState>,
+    /// This is a host alone, and its acceptor was not seen to run for as long as a leader may be silent.
+    pub acceptor_silent: bool,
     /// The followers, when this node leads.
     pub followers: Vec<Follower>,
 }
@@ -195,6 +197,7 @@ pub(crate) struct Words {
     pub(crate) events_dropped: u64,
     pub(crate) shots: u64,
     /// 0 for none.
+    pub(crate) acceptor_silent: u64,
     pub(crate) host_boot: u64,
     pub(crate) host_alive: u64,
     pub(crate) host_leads: u64,
@@ -305,6 +308,7 @@ impl Words {
                 leads: self.host_leads != 0,
                 boot: self.host_boot,
             }),
+            acceptor_silent: self.acceptor_silent != 0,
             followers: followers
                 .map(|(node, row)| Follower {
                     node: node as u8,

@@ -49,8 +49,9 @@ pub(super) struct Touch {
     looked_at: Option<Instant>,
     /// Lines were READ over this connection.
     has_lines: bool,
-    /// When it was last seen to run.
+    /// When it was last seen to run, and whether that is too long ago.
     reached_at: Instant,
+    silent: bool,
     /// Where the application stands, which outlived a former host.
     resume: Option<(LogPoint, Configuration)>,
     /// The configuration that the acceptor has in force.
@@ -100,6 +101,7 @@ impl Touch {
             looked_at: None,
             has_lines: false,
             reached_at: Instant(0),
+            silent: false,
             resume: None,
             shown: None,
             promised: Promise::NONE,
@@ -112,6 +114,11 @@ impl Touch {
 
     pub(super) fn is_orphaned(&self) -> bool {
         self.orphaned
+    }
+
+    /// The own acceptor was not seen to run for longer than a leader's may be silent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent
     }
 
     pub(super) fn shown(&self) -> Option<&Configuration> {
@@ -244,8 +251,8 @@ impl<M: Memory> Replica<M> {
         let moved_at = self.watches[me].moved_at().filter(|_| is_up);
         self.touch.reached_at = self.touch.reached_at.max(moved_at.unwrap_or_default());
         // Without it nothing that is committed can be told, and nothing applied, though its memory may answer.
-        let lost = self.now.since(self.touch.reached_at) >= self.timing.suspect_after_ns;
-        if lost || self.touch.orphaned {
+        self.touch.silent = self.now.since(self.touch.reached_at) >= self.timing.suspect_after_ns;
+        if self.touch.silent || self.touch.orphaned {
             self.proposer.handle_own_lost(&mut work!(self));
         }
         if !is_up || self.touch.orphaned {

@@ -405,9 +405,6 @@ impl<M: Memory> Replica<M> {
         if !self.configuration.is_formed() {
             return Err(RecoverError::NotFormed);
         }
-        if self.half != Half::Whole {
-            return Err(RecoverError::Apart);
-        }
         let low = u128::from(u32::MAX);
         let group = group & !low | self.configuration.group & low;
         if group & !low == 0 || group == self.configuration.group {
@@ -441,6 +438,9 @@ impl<M: Memory> Replica<M> {
 
     /// Whether the group of this node has certainly stopped, as far as can be seen from here.
     pub fn may_recover(&self) -> Result<(), RecoverError> {
+        if self.half != Half::Whole {
+            return Err(RecoverError::Apart);
+        }
         if self.is_application_away() {
             return Err(RecoverError::Away);
         }

@@ -96,7 +96,7 @@ pub(crate) fn describe_acceptor(group: &str, status: &Status) -> String {
     format!("{of}: {led}, group {:032x}; {host}", status.group)
 }
 
-/// It is a member of its group, and follows or leads. An acceptor alone answers votes whoever leads, and above all when nobody does.
+/// It is a member of its group, and follows or leads; its acceptor runs, where that is apart. An acceptor alone answers votes whoever leads, and above all when nobody does.
 fn is_ready(half: Half, status: &Status) -> bool {
     let is_member = status.formed && !status.removed;
     if half == Half::Acceptor {
@@ -105,7 +105,7 @@ fn is_ready(half: Half, status: &Status) -> bool {
     let leads_or_follows =
         status.role == Role::Leader || status.leader.is_some_and(|leader| leader != status.node);
     let has_stopped = status.voters == 0 || status.voters - status.lost <= status.voters / 2;
-    is_member && !has_stopped && leads_or_follows
+    is_member && !has_stopped && leads_or_follows && !status.acceptor_silent
 }
 
 impl One {

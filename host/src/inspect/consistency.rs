@@ -3,8 +3,8 @@
 
 use ringleader_core::entry::SLOT_ALIGN;
 use ringleader_core::layout::{
-    AnswerLine, BeatLine, ConfigBlock, Header, LAYOUT_VERSION, LeaderLine, MAGIC, MemberRecord, ProgressLine,
-    RequestLine, beat_flags, progress_flags,
+    AnswerLine, BeatLine, ConfigBlock, Header, HostLine, LAYOUT_VERSION, LeaderLine, MAGIC, MemberRecord,
+    ProgressLine, RequestLine, beat_flags, host_flags, progress_flags,
 };
 use ringleader_core::types::{MAX_NODES, NodeId, Promise};
 
@@ -46,20 +46,38 @@ pub(super) fn judge_header(header: &Header, identity: &Identity) -> Result<(), L
     let max_entry = header.max_entry;
     let is_slot = max_entry > 0 && max_entry.is_multiple_of(SLOT_ALIGN) && max_entry <= header.ring_len / 8;
     is("max_entry", max_entry, is_slot)?;
-    // A region is that of a whole node.
-    is("proposer", header.proposer, header.proposer == identity.boot)?;
+    // The node's own; that of its host, where that is apart.
+    is("proposer", header.proposer, header.proposer != 0)?;
     reserved(name, &header.reserved)
 }
 
-pub(super) fn judge_progress(line: &ProgressLine, identity: &Identity) -> Result<(), LinesError> {
-    use progress_flags::{AWAY, FORMED, HOST_ALIVE, LEADER, QUIET};
+pub(super) fn judge_progress(
+    line: &ProgressLine,
+    identity: &Identity,
+    is_apart: bool,
+) -> Result<(), LinesError> {
+    use progress_flags::{AWAY, FORMED, HOST_ALIVE, LEADER, QUIET, WANTS};
     let name = own("progress line");
     let is = field(name);
     is("boot", line.boot, line.boot == identity.boot)?;
     is("promise", line.promise, is_promise(line.promise))?;
     is("grant", line.grant, is_promise(line.grant))?;
-    is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED | AWAY))?;
-    is("anchor", line.anchor, line.anchor == 0)?;
+    let of_hosts = if is_apart { WANTS } else { 0 };
+    is("flags", line.flags, is_known(line.flags, QUIET | LEADER | HOST_ALIVE | FORMED | AWAY | of_hosts))?;
+    // What an acceptor tells its host, where that is apart.
+    let told =
+        [("anchor", line.anchor), ("start", line.start), ("save", line.save), ("save_by", line.save_by)];
+    told.into_iter().try_for_each(|(field, found)| is(field, found, is_apart || found == 0))?;
+    is("start", line.start, line.start <= line.anchor)?;
+    reserved(name, &line.reserved)
+}
+
+pub(super) fn judge_host(line: &HostLine) -> Result<(), LinesError> {
+    use host_flags::{AWAY, LEADS, UNABLE, WANTS};
+    let name = own("host line");
+    let is = field(name);
+    is("flags", line.flags, is_known(line.flags, LEADS | AWAY | WANTS | UNABLE))?;
+    is("pad", u64::from(line.pad), line.pad == 0)?;
     reserved(name, &line.reserved)
 }
 
@@ -149,6 +167,7 @@ mod tests {
         header: Header,
         progress: ProgressLine,
         leader: LeaderLine,
+        host: HostLine,
         config: ConfigBlock,
         beat: BeatLine,
         request: RequestLine,
@@ -182,6 +201,7 @@ mod tests {
             config,
             beat: BeatLine { leader: 9 << 8 | 15, flags: 1, ..BeatLine::default() },
             request: RequestLine::default(),
+            host: HostLine { flags: 15, ..HostLine::default() },
             answer: AnswerLine { promise: 9 << 8 | 2, ..AnswerLine::default() },
         };
         change(&mut all);
@@ -189,6 +209,7 @@ mod tests {
         all.header.write(&control, control::HEADER, 1);
         all.progress.write(&control, control::PROGRESS, 1);
         all.leader.write(&control, control::LEADER, 1);
+        all.host.write(&control, control::HOST, 1);
         all.config.write(&control, control::CONFIG, 1);
         all.request.write(&control, request_of(NodeId(3)), 1);
         all.answer.write(&control, ringleader_core::layout::answer_of(NodeId(3)), 1);
@@ -201,18 +222,28 @@ mod tests {
         assert_eq!(judged(|_| ()), Ok(()));
         let unformed = |all: &mut All| (all.header.group_low, all.header.group_high) = (0, 0);
         assert_eq!(judged(unformed), Ok(()));
+        let apart = |all: &mut All| {
+            all.header.proposer = 6;
+            all.progress.flags |= progress_flags::WANTS;
+            (all.progress.anchor, all.progress.start, all.progress.save) = (128, 64, 1);
+        };
+        assert_eq!(judged(apart), Ok(()));
         type Case = (&'static str, fn(&mut All));
-        let cases: [Case; 30] = [
+        let cases: [Case; 34] = [
             ("header line (flags", |all| all.header.flags = 1),
             ("header line (max_entry", |all| all.header.max_entry = 0),
             ("header line (max_entry", |all| all.header.max_entry += 64),
             ("header line (max_entry", |all| all.header.max_entry = 65),
-            ("header line (proposer", |all| all.header.proposer = 6),
+            ("header line (proposer", |all| all.header.proposer = 0),
             ("header line (reserved", |all| all.header.reserved[4] = 1),
             ("progress line (promise", |all| all.progress.promise |= 16),
             ("progress line (grant", |all| all.progress.grant = 255),
             ("progress line (flags", |all| all.progress.flags = 32),
             ("progress line (anchor", |all| all.progress.anchor = 64),
+            ("progress line (start", |all| all.progress.start = 64),
+            ("progress line (save", |all| all.progress.save = 1),
+            ("host line (flags", |all| all.host.flags = 16),
+            ("host line (reserved", |all| all.host.reserved[0] = 1),
             ("progress line (reserved", |all| all.progress.reserved[0] = 1),
             ("leader line (flags", |all| all.leader.flags = 1),
             ("leader line (reserved", |all| all.leader.reserved[2] = 1),

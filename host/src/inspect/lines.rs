@@ -5,8 +5,8 @@
 use std::fmt;
 
 use ringleader_core::layout::{
-    AnswerLine, BeatLine, ConfigBlock, Header, LAYOUT_VERSION, LeaderLine, Line, MAIL_LEN, ProgressLine,
-    RequestLine, answer_of, control, log, request_of,
+    AnswerLine, BeatLine, ConfigBlock, Header, HostLine, LAYOUT_VERSION, LeaderLine, Line, MAIL_LEN,
+    ProgressLine, RequestLine, answer_of, control, log, request_of,
 };
 use ringleader_core::mem::{Area, Memory};
 use ringleader_core::types::NodeId;
@@ -157,7 +157,8 @@ pub fn read_lines<M: Memory>(
     let name = own("progress line");
     let progress: ProgressLine =
         read(control_area, control::PROGRESS, name)?.ok_or(LinesError::Missing(name))?;
-    consistency::judge_progress(&progress, identity)?;
+    let is_apart = header.proposer != identity.boot;
+    consistency::judge_progress(&progress, identity, is_apart)?;
 
     let leader = read(control_area, control::LEADER, own("leader line"))?;
     leader.as_ref().map_or(Ok(()), consistency::judge_leader)?;
@@ -169,7 +170,11 @@ pub fn read_lines<M: Memory>(
     if let Some(config) = &config {
         consistency::judge_config(config, group)?;
     }
-    expect_zeros("control", control_area, control::HOST, control::REQUESTS)?;
+    // Of an acceptor whose host is apart; a node that is whole has none.
+    let host: Option<HostLine> = read(control_area, control::HOST, own("host line"))?;
+    host.as_ref().map_or(Ok(()), consistency::judge_host)?;
+    let host_end = control::HOST + size_of::<HostLine>() as u64;
+    expect_zeros("control", control_area, host_end, control::REQUESTS)?;
     for peer in 0..16 {
         let name = Name { line: "request line", peer };
         let request: Option<RequestLine> = read(control_area, request_of(NodeId(peer)), name)?;

@@ -393,9 +393,9 @@ fn has_gone(stream: &UnixStream) -> bool {
 pub fn ask(path: &Path, question: &Question, patience: Duration) -> Result<Answer, String> {
     let named = |what: String| format!("control socket {}: {what}", path.display());
     let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            named("no node runs there: start it with ringleader run".to_owned())
-        }
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => named(
+            "no node runs there: start it with ringleader run, or, on a DPU, ringleader-dpu run".to_owned(),
+        ),
         _ => named(error.to_string()),
     })?;
     write_line(&stream, question).and_then(|()| read_line(&stream, patience)).map_err(|error| {

@@ -227,6 +227,13 @@ impl<'a> Hosted<'a> {
 /// What a node is, in a few words.
 pub(crate) fn describe(config: &Config, status: &Status) -> String {
     let node = status.node;
+    if status.acceptor_silent {
+        return format!(
+            "node {node} of {}: waits for its acceptor: ringleader-dpu run --config {} --node {node}, on its DPU",
+            config.group,
+            config.path.display()
+        );
+    }
     if !status.formed {
         return format!(
             "node {node} of {}: waits for its group to be formed: ringleader form --config {} --node {node}, once; or to be added to one: ringleader member add {node}, asked of its leader",

@@ -38,6 +38,9 @@ pub struct NodeStatus {
     /// How its host is, when this is its acceptor alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostState>,
+    /// This is a host whose acceptor is apart, and not reached.
+    #[serde(default)]
+    pub acceptor_silent: bool,
     /// Its followers, when it leads.
     pub followers: Vec<FollowerStatus>,
 }
@@ -87,6 +90,7 @@ impl NodeStatus {
             applied_index: status.applied_index,
             taking: status.taking,
             host: status.host,
+            acceptor_silent: status.acceptor_silent,
             followers: status
                 .followers
                 .iter()
@@ -105,6 +109,9 @@ impl NodeStatus {
 impl fmt::Display for NodeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {} of {}: ", self.node, self.name)?;
+        if self.acceptor_silent {
+            return f.write_str("its acceptor is not reached: does ringleader-dpu run?");
+        }
         if !self.formed {
             f.write_str("its group is not formed")?;
             return self.host.map_or(Ok(()), |host| write!(f, ", {host}"));
