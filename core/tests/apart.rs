@@ -319,3 +319,15 @@ fn is_host_alive(group: &Group, acceptor: usize) -> bool {
     let line = ProgressLine::read(&group.nodes[acceptor].areas.control, control::PROGRESS).expect("whole");
     line.flags & progress_flags::HOST_ALIVE != 0
 }
+
+/// Also to one that met the leader's acceptor before the leader's host did.
+#[test]
+fn a_leader_hands_over_to_another_host() {
+    let (mut group, leader) = led();
+    group.propose(0, 5);
+    group.until("all have them", |group| (3..6).all(|host| group.nodes[host].applied.len() == 5));
+    let next = if leader == 5 { 3 } else { leader + 1 };
+    let (to, now) = (NodeId(group.nodes[next].id), Instant(group.now));
+    group.nodes[leader].replica.transfer(now, to).expect("it is in window");
+    group.until("it leads", |group| group.nodes[next].replica.status().role == Role::Leader);
+}

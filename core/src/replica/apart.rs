@@ -348,8 +348,14 @@ impl<M: Memory> Replica<M> {
         };
         let acceptor = self.links[self.me.node].peer();
         let meant = line.to_boot == acceptor.boot.0 && line.to_incarnation == self.me.incarnation.0;
-        let known = line.from_boot == self.links[node].peer().proposer.0;
-        if meant && known && line.kind == request_kind::CAMPAIGN && self.hears(node, line.kind) {
+        if !meant || line.kind != request_kind::CAMPAIGN {
+            return;
+        }
+        if line.from_boot != self.links[node].peer().proposer.0 {
+            // Of a host that came to its acceptor after this one met that. The leader says it again.
+            return self.links[node].look_again();
+        }
+        if self.hears(node, line.kind) {
             let (boot, term) = (Boot(line.from_boot), Term(line.term));
             self.proposer.handle_campaign(&mut work!(self), node, boot, line.sequence, term);
         }
