@@ -424,6 +424,7 @@ fn open_verbs<S: StateMachine>(
             incarnation: core.incarnation,
             ring_len: core.ring_len,
             max_entry: core.max_entry,
+            snapshot_len: core.snapshot_len,
         },
         timeouts: Timeouts::new(&options.timing),
     })?;

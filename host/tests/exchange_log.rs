@@ -57,6 +57,7 @@ fn start(node: u8, key: [u8; 32], ring_len: u64, peer: (u8, SocketAddr)) -> Exch
             incarnation: Incarnation(200 + u64::from(node)),
             ring_len,
             max_entry: ring_len / 8,
+            snapshot_len: 0,
         },
         timeouts: Timeouts { meet: Duration::from_secs(20), ..Timeouts::new(&Timing::LOCAL) },
     })

@@ -33,9 +33,9 @@ fn what_answers_and_is_no_node_of_this_version_is_named() {
     let cases: [(&[u8], MeetError); 5] = [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", MeetError::NotANode),
         (b"R!", MeetError::NotANode),
-        (b"RINGLDR\x09", MeetError::Version { ours: 1, theirs: 9 }),
-        (b"RINGLDR\x01\xff\xff", MeetError::NotANode),
-        (b"RINGLDR\x01\x01\x00\x01", MeetError::Key),
+        (b"RINGLDR\x09", MeetError::Version { ours: 2, theirs: 9 }),
+        (b"RINGLDR\x02\xff\xff", MeetError::NotANode),
+        (b"RINGLDR\x02\x01\x00\x01", MeetError::Key),
     ];
     for (bytes, expected) in cases {
         let (at, thread) = impostor(bytes);
@@ -71,16 +71,16 @@ fn strangers_are_turned_away_and_members_meet_all_the_same() {
     assert_eq!(answer_to(at, b"GET / HTTP/1.0\r\n\r\n"), b"");
     assert_eq!(answer_to(at, &[0xff; 5000]), b"");
     // Another version is told this one; garbage in place of a handshake is another key.
-    assert_eq!(answer_to(at, b"RINGLDR\x02"), b"RINGLDR\x01");
+    assert_eq!(answer_to(at, b"RINGLDR\x01"), b"RINGLDR\x02");
     assert_eq!(
-        answer_to(at, &[b"RINGLDR\x01\x30\x00".as_slice(), &[5; 48]].concat()),
-        b"RINGLDR\x01\x01\x00\x01"
+        answer_to(at, &[b"RINGLDR\x02\x30\x00".as_slice(), &[5; 48]].concat()),
+        b"RINGLDR\x02\x01\x00\x01"
     );
-    assert_eq!(answer_to(at, b"RINGLDR\x01\x00\x00"), b"RINGLDR\x01\x01\x00\x01");
+    assert_eq!(answer_to(at, b"RINGLDR\x02\x00\x00"), b"RINGLDR\x02\x01\x00\x01");
     // A length that no frame has, half a preamble, half a frame, nothing at all: out when their time is over.
-    assert_eq!(answer_to(at, b"RINGLDR\x01\xff\xff"), b"RINGLDR\x01");
+    assert_eq!(answer_to(at, b"RINGLDR\x02\xff\xff"), b"RINGLDR\x02");
     assert_eq!(answer_to(at, b"RING"), b"");
-    assert_eq!(answer_to(at, b"RINGLDR\x01\x30\x00half"), b"RINGLDR\x01");
+    assert_eq!(answer_to(at, b"RINGLDR\x02\x30\x00half"), b"RINGLDR\x02");
     assert_eq!(answer_to(at, b""), b"");
     // Crowds that say nothing or half of something, while members meet.
     let idle = descriptors();
@@ -88,7 +88,7 @@ fn strangers_are_turned_away_and_members_meet_all_the_same() {
     for attempt in 1..=20 {
         for stranger in 0..20 {
             let mut socket = TcpStream::connect(at).expect("connects");
-            let _ = socket.write_all(if stranger % 2 == 0 { b"" } else { b"RINGLDR\x01\x30\x00" });
+            let _ = socket.write_all(if stranger % 2 == 0 { b"" } else { b"RINGLDR\x02\x30\x00" });
             crowd.push(socket);
         }
         one.meet(NodeId(2), attempt, &card(1, attempt));
@@ -123,7 +123,7 @@ struct Rogue {
 
 impl Rogue {
     fn call(at: SocketAddr) -> Rogue {
-        const PREAMBLE: &[u8] = b"RINGLDR\x01";
+        const PREAMBLE: &[u8] = b"RINGLDR\x02";
         let mut socket = TcpStream::connect(at).expect("connects");
         socket.set_nodelay(true).expect("a flag");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -165,8 +165,9 @@ fn hello(who: &Identity) -> Vec<u8> {
     text.extend(who.incarnation.0.to_le_bytes());
     text.extend(who.ring_len.to_le_bytes());
     text.extend(who.max_entry.to_le_bytes());
+    text.extend(who.snapshot_len.to_le_bytes());
     text.extend(name);
-    text.resize(88, 0);
+    text.resize(96, 0);
     text
 }
 
@@ -250,7 +251,7 @@ fn a_replayed_call_disturbs_nothing() {
     assert!(heard.len() > 300, "the whole call");
     for end in [58, 100, heard.len()] {
         // Its preamble and handshake are answered; the rest is nonsense under the new keys.
-        assert!(answer_to(at, &heard[..end]).starts_with(b"RINGLDR\x01"));
+        assert!(answer_to(at, &heard[..end]).starts_with(b"RINGLDR\x02"));
     }
     assert_eq!((one.poll(), two.poll()), (None, None));
 }

@@ -93,6 +93,13 @@ pub enum MeetError {
         /// There.
         theirs: u64,
     },
+    /// The other half of this node has room for other snapshots.
+    SnapshotLen {
+        /// Here.
+        ours: u64,
+        /// There.
+        theirs: u64,
+    },
     /// Both are formed, and not into the same group.
     Group {
         /// Here.
@@ -171,6 +178,10 @@ impl fmt::Display for MeetError {
             MeetError::MaxEntry { ours, theirs } => {
                 write!(f, "its largest entry has {theirs} bytes, and this node's has {ours}")
             }
+            MeetError::SnapshotLen { ours, theirs } => write!(
+                f,
+                "its snapshots may have {theirs} bytes, and those here {ours}: they must be the same for a host and its acceptor"
+            ),
             MeetError::Group { ours, theirs } => {
                 write!(f, "it belongs to group {theirs:032x}, and this node to {ours:032x}")
             }

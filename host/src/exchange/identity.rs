@@ -36,6 +36,8 @@ pub struct Identity {
     pub ring_len: u64,
     /// Bytes of its largest slot.
     pub max_entry: u64,
+    /// Bytes that a snapshot in its memory may have.
+    pub snapshot_len: u64,
 }
 
 impl GroupName {
@@ -111,6 +113,11 @@ impl Identity {
             self.max_entry != theirs.max_entry,
             MeetError::MaxEntry { ours: self.max_entry, theirs: theirs.max_entry },
         )?;
+        // What a host saves goes into its acceptor's memory. Of others' snapshots a node takes what it has room for.
+        differ(
+            theirs.node == self.node && self.snapshot_len != theirs.snapshot_len,
+            MeetError::SnapshotLen { ours: self.snapshot_len, theirs: theirs.snapshot_len },
+        )?;
         // One that is not formed yet, or has lost its memory, is no stranger: the core knows what to do with it.
         differ(
             self.group != 0 && theirs.group != 0 && self.group != theirs.group,
@@ -140,6 +147,7 @@ pub(super) mod tests {
             incarnation: Incarnation(200 + u64::from(node)),
             ring_len: 1 << 20,
             max_entry: 1 << 17,
+            snapshot_len: 1 << 16,
         }
     }
 
@@ -176,6 +184,7 @@ pub(super) mod tests {
         assert!(text.contains("1048576") && text.contains("2097152"), "{text}");
         let text = said(Identity { max_entry: 64, ..good });
         assert!(text.contains("131072") && text.contains("64"), "{text}");
+        assert_eq!(ours.check(&Identity { snapshot_len: 0, ..good }, None), Ok(()), "its own affair");
         let text = said(Identity { node: NodeId(3), ..good });
         assert!(text.contains("node 2") && text.contains("node 3"), "{text}");
         said(Identity { boot: Boot(0), ..good });
@@ -209,6 +218,10 @@ pub(super) mod tests {
         assert!(!fits(of(1, Half::Acceptor, 5), of(1, Half::Acceptor, 6)), "two acceptors of one node");
         let text = host.check(&of(1, Half::Whole, 6), None).expect_err("not apart").to_string();
         assert!(text.contains("node 1") && text.contains("[dpu]"), "{text}");
+        let other = Identity { snapshot_len: 1 << 17, ..of(1, Half::Acceptor, 6) };
+        assert!(!fits(host, other));
+        let text = host.check(&other, None).expect_err("it could not save there").to_string();
+        assert!(text.contains("65536") && text.contains("131072"), "{text}");
     }
 
     #[test]

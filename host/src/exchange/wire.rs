@@ -11,7 +11,7 @@ use super::identity::{GroupName, Identity};
 use super::{CARD_LEN, Card};
 
 /// What every connection begins with; its last byte is the version of everything below.
-pub(super) const PREAMBLE: [u8; 8] = *b"RINGLDR\x01";
+pub(super) const PREAMBLE: [u8; 8] = *b"RINGLDR\x02";
 /// Bytes of the longest frame, its length not counted.
 pub(super) const MAX_FRAME: usize = 256;
 /// Bytes that encryption adds.
@@ -23,7 +23,7 @@ pub(super) const MAX_MESSAGE: usize = 1 + CARD_LEN;
 pub(super) const WRONG_KEY: [u8; 1] = [1];
 
 const PREFIX_LEN: usize = 2;
-const HELLO_LEN: usize = 1 + 7 + 16 + 4 * 8 + GroupName::MAX_LEN;
+const HELLO_LEN: usize = 1 + 7 + 16 + 5 * 8 + GroupName::MAX_LEN;
 const KIND_HELLO: u8 = 1;
 const KIND_CARD: u8 = 2;
 const KIND_ALIVE: u8 = 3;
@@ -59,6 +59,7 @@ impl Message {
                 put(&identity.incarnation.0.to_le_bytes());
                 put(&identity.ring_len.to_le_bytes());
                 put(&identity.max_entry.to_le_bytes());
+                put(&identity.snapshot_len.to_le_bytes());
                 put(name);
                 put(&[0; GroupName::MAX_LEN][name.len()..]);
                 at
@@ -110,6 +111,7 @@ fn decode_hello(mut rest: &[u8]) -> Option<Identity> {
     let incarnation = u64::from_le_bytes(take(&mut rest)?);
     let ring_len = u64::from_le_bytes(take(&mut rest)?);
     let max_entry = u64::from_le_bytes(take(&mut rest)?);
+    let snapshot_len = u64::from_le_bytes(take(&mut rest)?);
     let name = str::from_utf8(rest.get(..usize::from(name_len))?).ok()?;
     let node = NodeId(node);
     node.is_valid().then_some(())?;
@@ -125,6 +127,7 @@ fn decode_hello(mut rest: &[u8]) -> Option<Identity> {
         incarnation: Incarnation(incarnation),
         ring_len,
         max_entry,
+        snapshot_len,
     })
 }
 
@@ -231,8 +234,9 @@ mod tests {
         assert_eq!(bytes[32..40], 203_u64.to_le_bytes());
         assert_eq!(bytes[40..48], (1_u64 << 20).to_le_bytes());
         assert_eq!(bytes[48..56], (1_u64 << 17).to_le_bytes());
-        assert_eq!(&bytes[56..64], b"orders\0\0");
-        assert!(bytes[64..].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[56..64], (1_u64 << 16).to_le_bytes());
+        assert_eq!(&bytes[64..72], b"orders\0\0");
+        assert!(bytes[72..].iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) fn identity(node: u8) -> Identity {
         incarnation: Incarnation(200 + u64::from(node)),
         ring_len: 1 << 20,
         max_entry: 1 << 17,
+        snapshot_len: 0,
     }
 }
 

@@ -74,6 +74,20 @@ pub enum RegionFault {
     },
     /// It is that of a host whose acceptor is apart: there is no memory behind it.
     Host,
+    /// Its ring is not as long as that of the node that wants to connect to it.
+    OtherRing {
+        /// Bytes of that node's.
+        ours: u64,
+        /// Bytes of this one.
+        theirs: u64,
+    },
+    /// It is that of the acceptor of a host that saves longer or shorter snapshots.
+    OtherSnapshots {
+        /// Bytes that the host's may have.
+        ours: u64,
+        /// Bytes that there is room for.
+        theirs: u64,
+    },
     /// A byte that nobody writes is not zero.
     Stray {
         /// Its offset in the file.
@@ -144,6 +158,13 @@ impl fmt::Display for RegionFault {
             RegionFault::Host => {
                 write!(f, "of a host whose acceptor is apart: the log is in the acceptor's region")
             }
+            RegionFault::OtherRing { ours, theirs } => {
+                write!(f, "its ring has {theirs} bytes, and this node's has {ours}")
+            }
+            RegionFault::OtherSnapshots { ours, theirs } => write!(
+                f,
+                "its snapshots may have {theirs} bytes, and those here {ours}: they must be the same for a host and its acceptor"
+            ),
             RegionFault::Stray { offset } => write!(f, "damaged: byte {offset} should be zero"),
             RegionFault::PidNamespace => {
                 write!(f, "its owner runs in another process namespace (share it, for example with --pid)")

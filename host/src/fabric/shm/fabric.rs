@@ -324,12 +324,12 @@ impl ShmFabric {
         if !node.is_valid() || node == own && self.half != Half::Proposer {
             return Status::Failed;
         }
-        let directory = self.region.directory();
+        let region = &self.region;
         let peer = &mut self.peers[node.slot()];
         peer.me = fence::NOBODY;
         peer.log_end = LogEnd::Closed;
         peer.is_up = false;
-        let found = match find(directory, node, own, peer.link.take()) {
+        let found = match find(region, node, own, peer.link.take()) {
             Ok(link) => {
                 peer.logged = None;
                 link
@@ -546,12 +546,13 @@ fn areas(region: &Region, half: Half, ring_len: u64, snapshot_len: u64) -> io::R
 
 /// The link to a peer that is alive: `former` when it still is the one, else a new one; `None` when there is none.
 fn find(
-    directory: &super::region::Directory,
+    region: &Region,
     node: NodeId,
     own: NodeId,
     former: Option<Link>,
 ) -> Result<Option<Link>, RegionError> {
-    let Some(found) = Found::look(directory, node)? else { return Ok(None) };
+    let Some(found) = Found::look(region.directory(), node)? else { return Ok(None) };
+    found.check(region, node == own)?;
     if let Some(link) = former.filter(|link| link.process.boot == found.boot() && !link.is_gone()) {
         return Ok(Some(link));
     }

@@ -357,6 +357,19 @@ impl<'a> Found<'a> {
         self.header.snapshot_len
     }
 
+    /// Whether a node with this region can work with it. `is_acceptor`: it is that of the node's own acceptor.
+    pub(super) fn check(&self, own: &Region, is_acceptor: bool) -> Result<(), RegionError> {
+        let (ours, theirs) = (own.ring_len, self.ring_len());
+        if ours != theirs {
+            return Err(RegionError::new(self.path, RegionFault::OtherRing { ours, theirs }));
+        }
+        let (ours, theirs) = (own.snapshot_len, self.snapshot_len());
+        if is_acceptor && ours != theirs {
+            return Err(RegionError::new(self.path, RegionFault::OtherSnapshots { ours, theirs }));
+        }
+        Ok(())
+    }
+
     /// The process that owns it; `None` when it is dead.
     pub(super) fn owner(&self) -> Result<Option<Process>, RegionError> {
         // In this order: the number is the owner's as long as the lock is held, so a lock that is still held after the

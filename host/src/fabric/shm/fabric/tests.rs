@@ -109,6 +109,41 @@ fn close(epoch: u32) -> Verb {
     Verb::Close { id: id(B, Class::Close, epoch) }
 }
 
+#[test]
+fn who_has_other_memory_is_not_connected_to_and_hears_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let create = |node, half, ring_len, snapshot_len| {
+        let (boot, incarnation) = (Boot(half as u64 + 100 * u64::from(node)), Incarnation(7));
+        let dir = dir.path();
+        let of = Options {
+            dir,
+            node: NodeId(node),
+            half,
+            boot,
+            incarnation,
+            ring_len,
+            snapshot_len,
+            fence_limit_ns: 1,
+        };
+        ShmFabric::create(&of).unwrap().0
+    };
+    let said = |from: &mut ShmFabric, to| {
+        from.post(&Verb::Connect { id: id(to, Class::Connect, 1) });
+        let why = from.peers[to.slot()].logged.clone();
+        assert_eq!(from.peers[to.slot()].is_up, why.is_none());
+        why
+    };
+    let mut host = create(1, Half::Proposer, RING, SNAPSHOT);
+    let _acceptor = create(1, Half::Acceptor, RING, 2 * SNAPSHOT);
+    let _fits = create(2, Half::Whole, RING, 2 * SNAPSHOT);
+    let _longer = create(3, Half::Whole, 2 * RING, SNAPSHOT);
+    let why = said(&mut host, A).expect("it could not save there");
+    assert!(why.contains("131072") && why.contains("262144") && why.contains("acceptor"), "{why}");
+    assert_eq!(said(&mut host, B), None, "its own affair");
+    let why = said(&mut host, NodeId(3)).expect("its log could not be written");
+    assert!(why.contains("its ring has 1048576 bytes, and this node's has 524288"), "{why}");
+}
+
 /// A writes, B accepts; connected both ways.
 fn pair() -> (tempfile::TempDir, Side, Side, u64, u64) {
     let dir = tempfile::tempdir().unwrap();
