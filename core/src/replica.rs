@@ -653,7 +653,7 @@ impl<M: Memory> Replica<M> {
                 });
             }
         }
-        let acceptor_silent = self.touch.is_silent();
+        let acceptor_silent = self.is_acceptor_silent();
         let committed = lead.filter(|lead| lead.has_committed()).map_or(anchor, |lead| lead.committed);
         Status {
             node: self.me.node,

@@ -235,6 +235,8 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
                 }
                 Ok(Command::Measure { samples, size, reply }) => self.start_measuring(samples, size, reply),
                 Ok(Command::MeasureReads { samples, reply }) => self.start_measuring_reads(samples, reply),
+                #[cfg(feature = "doca")]
+                Ok(Command::Orphan) => self.replica.handle_acceptor_gone(),
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }

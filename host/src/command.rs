@@ -35,6 +35,9 @@ pub(crate) enum Command {
     Measure { samples: usize, size: usize, reply: Sender<Result<Measurement, MeasureError>> },
     /// Measure reads.
     MeasureReads { samples: usize, reply: Sender<Result<ReadMeasurement, MeasureError>> },
+    /// The acceptor of this host, which is apart, has gone with its memory.
+    #[cfg(feature = "doca")]
+    Orphan,
     /// End.
     Close,
 }

@@ -286,6 +286,14 @@ impl Node {
         &self.agent
     }
 
+    /// What says, whenever it is called, that the acceptor of this host, which is apart, has gone with its memory.
+    #[cfg(feature = "doca")]
+    pub(crate) fn orphaner(&self) -> impl FnOnce() + Send + use<> {
+        let commands = self.commands.clone();
+        // Fails when it has ended already.
+        move || drop(commands.send(Command::Orphan))
+    }
+
     /// Begins what [`Node::close`] waits for.
     pub(crate) fn ask_to_close(&self) {
         // Fails when it has ended already.

@@ -49,9 +49,8 @@ pub(super) struct Touch {
     looked_at: Option<Instant>,
     /// Lines were READ over this connection.
     has_lines: bool,
-    /// When it was last seen to run, and whether that is too long ago.
+    /// When it was last seen to run.
     reached_at: Instant,
-    silent: bool,
     /// Where the application stands, which outlived a former host.
     resume: Option<(LogPoint, Configuration)>,
     /// The configuration that the acceptor has in force.
@@ -101,7 +100,6 @@ impl Touch {
             looked_at: None,
             has_lines: false,
             reached_at: Instant(0),
-            silent: false,
             resume: None,
             shown: None,
             promised: Promise::NONE,
@@ -114,11 +112,6 @@ impl Touch {
 
     pub(super) fn is_orphaned(&self) -> bool {
         self.orphaned
-    }
-
-    /// The own acceptor was not seen to run for longer than a leader's may be silent.
-    pub(super) fn is_silent(&self) -> bool {
-        self.silent
     }
 
     pub(super) fn shown(&self) -> Option<&Configuration> {
@@ -250,9 +243,7 @@ impl<M: Memory> Replica<M> {
         let is_up = link.is_up();
         let moved_at = self.watches[me].moved_at().filter(|_| is_up);
         self.touch.reached_at = self.touch.reached_at.max(moved_at.unwrap_or_default());
-        // Without it nothing that is committed can be told, and nothing applied, though its memory may answer.
-        self.touch.silent = self.now.since(self.touch.reached_at) >= self.timing.suspect_after_ns;
-        if self.touch.silent || self.touch.orphaned {
+        if self.is_acceptor_silent() || self.touch.orphaned {
             self.proposer.handle_own_lost(&mut work!(self));
         }
         if !is_up || self.touch.orphaned {
@@ -276,6 +267,12 @@ impl<M: Memory> Replica<M> {
             self.touch.promised = promise;
             self.events.push(Event::Promised { promise });
         }
+    }
+
+    /// The own acceptor, which is apart, was not seen to run for longer than a leader may be silent. Without it nothing that is committed
+    /// can be told, and nothing applied, though its memory may answer.
+    pub(super) fn is_acceptor_silent(&self) -> bool {
+        self.half == Half::Proposer && self.now.since(self.touch.reached_at) >= self.timing.suspect_after_ns
     }
 
     /// The own acceptor is in a group.
@@ -305,14 +302,22 @@ impl<M: Memory> Replica<M> {
         if !self.touch.adopted {
             self.touch.adopted = true;
             self.adopt(peer.incarnation);
-        } else if peer.incarnation != self.me.incarnation && !self.touch.orphaned {
-            self.touch.orphaned = true;
-            self.events.push(Event::Orphaned);
+        } else if peer.incarnation != self.me.incarnation {
+            self.handle_acceptor_gone();
         }
         self.touch.has_lines = false;
         self.proposer.handle_link_up(me, &self.links[me]);
         let formed = self.configuration.is_formed() && peer.group == self.configuration.group;
         self.proposer.peer_mut(me).handle_formed(formed);
+    }
+
+    /// The acceptor of this host is gone, and its memory with it: another life of it was found, or it was heard of by other means than the
+    /// fabric. Nothing happens where nothing is apart.
+    pub fn handle_acceptor_gone(&mut self) {
+        if self.half == Half::Proposer && !self.touch.orphaned {
+            self.touch.orphaned = true;
+            self.events.push(Event::Orphaned);
+        }
     }
 
     fn adopt(&mut self, incarnation: Incarnation) {

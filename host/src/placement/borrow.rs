@@ -13,7 +13,7 @@ use ringleader_doca::channel::{Answer, ChannelError, Note, Offer, Server};
 use ringleader_doca::{Device, Domain, Import, Representor};
 use tracing::{error, warn};
 
-use super::about::About;
+use super::about::{About, Lender};
 use super::doca::{channel, library, table, verbs_device, wrong};
 use super::is_asked;
 use crate::Options;
@@ -23,19 +23,22 @@ use crate::service::{Error, say};
 
 /// Between two looks at whether to go on listening.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a host may take to hear an answer.
+/// How long a host may take to hear an answer, and that to a question, while all others wait.
 const ANSWER: Duration = Duration::from_secs(10);
+const HEARD: Duration = Duration::from_secs(1);
 
 /// Memory that was taken, and the host that waits to hear it.
 pub(crate) struct Borrowed {
     server: Server,
     door: Door,
+    /// Which start of it.
+    host: u64,
 }
 
 /// Where hosts come to.
 struct Door {
     representor: Arc<Representor>,
-    service: String,
+    about: About,
 }
 
 /// Looks for a host that comes again.
@@ -43,6 +46,7 @@ pub(crate) struct Watch {
     /// `None` where it cannot be listened.
     server: Option<Server>,
     door: Door,
+    host: u64,
 }
 
 /// A host's memory in this process's hands.
@@ -70,8 +74,7 @@ pub(crate) fn borrow(
         Error::Wrong(format!("{path}: {what} in [dpu]"))
     })?;
     let channel = channel(&library, config)?;
-    let door =
-        Door { representor: Representor::open(&channel, host).map_err(wrong)?, service: about.service() };
+    let door = Door { representor: Representor::open(&channel, host).map_err(wrong)?, about };
     // A sub-function has its own device; the channel is the physical function's.
     let device = match verbs_device(config) {
         Some(named) if channel.listed().name.as_deref() != Some(named) => {
@@ -84,9 +87,9 @@ pub(crate) fn borrow(
         let mut server = door.listen().map_err(wrong)?;
         let Some(offer) = wait(&mut server, &stop)? else { return Ok(None) };
         match offer.map_err(|error| error.to_string()).and_then(|offer| take(&offer, &about, &device)) {
-            Ok(log) => {
+            Ok((log, host)) => {
                 options.log = LogPlace::OfHost(log);
-                return Ok(Some((options, Some(Borrowed { server, door }))));
+                return Ok(Some((options, Some(Borrowed { server, door, host }))));
             }
             Err(why) => {
                 warn!(why, "what a host offers is refused");
@@ -109,9 +112,12 @@ fn wait(server: &mut Server, stop: &impl Fn() -> bool) -> Result<Option<Result<O
     Ok(None)
 }
 
-/// Imports it, if it is what it should be.
-fn take(offer: &Offer, about: &About, device: &Arc<Device>) -> Result<HostLog, String> {
-    about.refuse(offer.note.secret())?;
+/// Imports it, if it is what it should be. Returns whose it is, too.
+fn take(offer: &Offer, about: &About, device: &Arc<Device>) -> Result<(HostLog, u64), String> {
+    let Lender { number, is_had } = about.check(offer.note.secret())?;
+    if is_had {
+        return Err("the acceptor that had the log in this host's memory is gone".to_owned());
+    }
     let [exported] = &offer.exports[..] else { return Err("a log is one piece of memory".to_owned()) };
     let (range, len) = (exported.range, log::len(about.ring_len));
     if range.len() != len {
@@ -123,24 +129,24 @@ fn take(offer: &Offer, about: &About, device: &Arc<Device>) -> Result<HostLog, S
     let (key, raw) = (import.key(&domain).map_err(text)?, domain.raw());
     let loan = Arc::new(Loan { import: Some(import), domain });
     // SAFETY: the domain is libibverbs', as DOCA says, and is valid as long as `Domain`, which the loan holds.
-    Ok(unsafe { HostLog::new(raw, (range.address(), len), key, loan) })
+    Ok((unsafe { HostLog::new(raw, (range.address(), len), key, loan) }, number))
 }
 
 impl Door {
     fn listen(&self) -> Result<Server, ChannelError> {
-        Server::listen(&self.representor, &self.service)
+        Server::listen(&self.representor, &self.about.service())
     }
 }
 
 impl Borrowed {
     /// Tells the host, now that the acceptor stands on its memory. Looks for another one from then on.
     pub(crate) fn accept(self) -> Result<Watch, Error> {
-        let Borrowed { server, door } = self;
+        let Borrowed { server, door, host } = self;
         let accepted = Answer::Accepted { note: Note::default() };
         let told = server.answer(&accepted, Instant::now() + ANSWER);
         told.map_err(|error| Error::Failed(format!("the host that has offered its memory: {error}")))?;
         let server = Some(door.listen().map_err(wrong)?);
-        Ok(Watch { server, door })
+        Ok(Watch { server, door, host })
     }
 }
 
@@ -152,8 +158,14 @@ impl Watch {
             return false;
         };
         match server.offer(Instant::now()) {
-            // It is not answered, and asks whoever listens next.
-            Ok(_) => true,
+            Ok(offer) => match self.door.about.check(offer.note.secret()) {
+                Ok(lender) if lender.is_had => {
+                    self.answer(lender);
+                    false
+                }
+                // It is not answered, and asks whoever listens next.
+                _ => true,
+            },
             Err(ChannelError::Deadline { .. }) => false,
             Err(error) => {
                 warn!(%error, "a host came, and offered nothing");
@@ -161,6 +173,19 @@ impl Watch {
                 false
             }
         }
+    }
+}
+
+impl Watch {
+    /// A host that does not reach its acceptor asks whether this is it.
+    fn answer(&mut self, lender: Lender) {
+        let Some(server) = self.server.take() else { return };
+        let answer = match lender.number == self.host {
+            true => Answer::Accepted { note: Note::default() },
+            false => Answer::Refused { why: "the log is in the memory of another host".to_owned() },
+        };
+        // It may be gone, and asks again if it is not.
+        let _ = server.answer(&answer, Instant::now() + HEARD);
     }
 }
 
@@ -175,12 +200,12 @@ impl Drop for Loan {
 
 impl fmt::Debug for Borrowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Borrowed").field("service", &self.door.service).finish_non_exhaustive()
+        f.debug_struct("Borrowed").field("of", &self.door.about).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("service", &self.door.service).finish_non_exhaustive()
+        f.debug_struct("Watch").field("of", &self.door.about).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,8 @@
 //! The host's side: a log area of its own, exported, and offered until its acceptor has taken it.
 //!
 //! Its own function gives nobody a key to it. The export ends with the node that has it: then nothing that was imported opens it any more.
+//! An acceptor that comes after that one waits for memory before there is anything else of it, and this host's belongs to a life that is
+//! over: so who does not reach its acceptor asks by the channel, too.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,20 +16,32 @@ use ringleader_core::mem::Memory;
 use ringleader_doca::channel::{ChannelError, Client, Exported, Note, Offer};
 use ringleader_doca::{Access, Device, Export, HostMemory, Range};
 
-use super::about::About;
+use super::about::{About, Lender};
 use super::doca::{channel, library, wrong};
 use super::is_asked;
 use crate::config::Config;
 use crate::fabric::verbs::{LentLog, LogPlace};
 use crate::fabric::{Mapped, exportable};
+use crate::random::random;
 use crate::service::{Error, say};
-use crate::{Options, memory};
+use crate::{Node, Options, memory};
 
 /// How long an acceptor is called before it is called anew, and how long it may take with an offer: it gets as much memory itself.
 const CALL: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(60);
 /// Between two looks at whether to go on.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks at whether the acceptor is reached, or two questions after it.
+const SEEN: Duration = Duration::from_millis(200);
+
+/// A host that has lent its log.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    device: Arc<Device>,
+    about: About,
+    /// What it has offered, by which it asks.
+    offer: Offer,
+}
 
 /// A log area that can be exported.
 pub(super) struct LogMemory {
@@ -52,9 +66,9 @@ pub(crate) fn lend(
     config: &Config,
     mut options: Options,
     stop: impl Fn() -> bool,
-) -> Result<Option<Options>, Error> {
+) -> Result<Option<(Options, Option<Lent>)>, Error> {
     if !is_asked(config) {
-        return Ok(Some(options));
+        return Ok(Some((options, None)));
     }
     let about = About::of(config);
     let device = channel(&library()?, config)?;
@@ -62,16 +76,42 @@ pub(crate) fn lend(
     let mapped = memory.mapped.clone();
     let export = Export::new(&device, memory, Access::Write).map_err(wrong)?;
     let exported = Exported { descriptor: export.descriptor().clone(), range: export.range() };
-    let offer = Offer { exports: vec![exported], note: Note::new(&about.encode()) };
+    let number = random();
+    let note = |is_had| Note::new(&about.encode(Lender { number, is_had }));
+    let mut offer = Offer { exports: vec![exported], note: note(false) };
     say(format_args!(
         "node {} of {}: its log is in the memory of this host; waits for its acceptor on the DPU",
         config.node, config.group
     ));
-    if !until_taken(&device, &about, offer, stop)? {
+    if !until_taken(&device, &about, offer.clone(), stop)? {
         return Ok(None);
     }
     options.log = LogPlace::Lent(LentLog { memory: mapped, lender: Arc::new(export) });
-    Ok(Some(options))
+    offer.note = note(true);
+    Ok(Some((options, Some(Lent { device, about, offer }))))
+}
+
+impl Lent {
+    /// Looks after the acceptor of this node, as long as that runs, on a thread of its own.
+    pub(crate) fn watch(self, node: &Node) -> Result<(), Error> {
+        let (view, orphan) = (node.view(), node.orphaner());
+        let watch = move || {
+            while !view.status().closed {
+                thread::sleep(SEEN);
+                if view.status().acceptor_silent && self.is_given_up() {
+                    return orphan();
+                }
+            }
+        };
+        thread::Builder::new().name("rl-lent".to_owned()).spawn(watch).map(drop).map_err(wrong)
+    }
+
+    /// Whether somebody answers for the acceptor, and has not its log in this host's memory.
+    pub(super) fn is_given_up(&self) -> bool {
+        let called = Client::connect(&self.device, &self.about.service(), Instant::now() + CALL);
+        let asked = called.and_then(|client| client.exchange(&self.offer, Instant::now() + CALL));
+        matches!(asked, Err(ChannelError::Refused { .. }))
+    }
 }
 
 fn log_memory(len: u64) -> Result<LogMemory, Error> {

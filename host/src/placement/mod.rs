@@ -2,8 +2,8 @@
 //! (`lend`); that imports it (`borrow`), hands out the keys to it, and is the one who can shut a writer out. They tell each other of it
 //! over DOCA's channel, which is there before any network is, each that it means the same node (`about`).
 //!
-//! A loan is for one life of both. A host that comes again has other memory: its acceptor has lost its log, and ends. Not here: what is
-//! done with the memory (`fabric::verbs`).
+//! A loan is for one life of both. A host that comes again has other memory: its acceptor has lost its log, and ends. An acceptor that
+//! comes again has no log: its former one's host ends. Not here: what is done with the memory (`fabric::verbs`).
 
 #[cfg(feature = "doca")]
 mod about;

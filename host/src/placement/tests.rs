@@ -14,7 +14,7 @@ use ringleader_doca::stand_in::{self, Refusal};
 
 use super::borrow::{Borrowed, Watch, borrow};
 use super::doca::check;
-use super::lend::lend;
+use super::lend::{Lent, lend};
 use crate::Options;
 use crate::config::Config;
 use crate::exchange::{KEY_LEN, Key};
@@ -91,13 +91,20 @@ fn patience(set: &AtomicBool) -> impl Fn() -> bool + '_ {
 
 /// The host's options, and the acceptor's, which has told its host and looks for another.
 fn meet(host: &Config, dpu: &Config) -> (Options, Options, Watch) {
+    let (lent, taken, watch) = meet_and_ask(host, dpu);
+    (lent.0, taken, watch)
+}
+
+/// With what the host asks with later on.
+fn meet_and_ask(host: &Config, dpu: &Config) -> ((Options, Lent), Options, Watch) {
     let never = AtomicBool::new(false);
     thread::scope(|scope| {
         let lending = scope.spawn(|| lend(host, options(host), patience(&never)).expect("lent"));
         let (taken, borrowed) = borrow(dpu, options(dpu), patience(&never)).expect("taken").expect("in time");
         assert!(!lending.is_finished(), "it is told when its acceptor stands, and not before");
         let watch = borrowed.map(Borrowed::accept).expect("asked for").expect("told");
-        (lending.join().expect("lent").expect("in time"), taken, watch)
+        let (lent, ask) = lending.join().expect("lent").expect("in time");
+        ((lent, ask.expect("asked for")), taken, watch)
     })
 }
 
@@ -170,12 +177,52 @@ fn a_host_that_comes_again_is_noticed_and_waits_for_who_comes_next() {
         let taken = borrow(&dpu_config, options(&dpu_config), patience(&never)).expect("taken");
         let (next, borrowed) = taken.expect("in time");
         let watch = borrowed.map(Borrowed::accept).expect("asked for").expect("told");
-        let host = again.join().expect("asked").expect("lent").expect("in time");
+        let (host, _) = again.join().expect("asked").expect("lent").expect("in time");
         let log = self::taken(&next).clone();
         assert_eq!(stand_in::write(log.key(), log.address(), &5_u64.to_le_bytes()), Ok(()));
         assert_eq!(Area::new(lent(&host).memory.clone()).load(0), 5);
         drop((next, log, watch, host));
     });
+}
+
+#[test]
+fn a_host_whose_acceptor_came_again_hears_it_and_no_other_does() {
+    let machine = Machine::new();
+    let (host_config, dpu_config) = (machine.host(), machine.dpu());
+    let ((host, lent), acceptor, mut watch) = meet_and_ask(&host_config, &dpu_config);
+    let never = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| lent.is_given_up());
+        while !asking.is_finished() {
+            assert!(!watch.has_another_come(), "it is no other host that asks");
+            thread::sleep(Duration::from_millis(2));
+        }
+        assert!(!asking.join().expect("asked"), "it is given up by the acceptor that has it");
+        drop((acceptor, watch));
+        assert!(!lent.is_given_up(), "nobody says so");
+        // The next one waits for memory, and goes on to wait after it was asked; what it takes is another host's.
+        let again = scope.spawn(|| {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !lent.is_given_up() {
+                assert!(Instant::now() < deadline, "it is not heard");
+            }
+            drop(host);
+            lend(&host_config, options(&host_config), patience(&never))
+        });
+        let taken = borrow(&dpu_config, options(&dpu_config), patience(&never)).expect("taken");
+        let (next, borrowed) = taken.expect("in time");
+        let mut watch = borrowed.map(Borrowed::accept).expect("asked for").expect("told");
+        let (host, _) = again.join().expect("asked").expect("lent").expect("in time");
+        // One that is late hears it from who has another's.
+        let asking = scope.spawn(|| lent.is_given_up());
+        while !asking.is_finished() {
+            assert!(!watch.has_another_come());
+            thread::sleep(Duration::from_millis(2));
+        }
+        assert!(asking.join().expect("asked"));
+        drop((next, watch, host));
+    });
+    drop(lent);
 }
 
 #[test]
@@ -194,6 +241,7 @@ fn a_log_of_another_ring_is_refused_and_the_right_one_taken() {
         let (taken, borrowed) = borrowed.expect("taken").expect("in time");
         let watch = borrowed.map(Borrowed::accept).expect("asked for").expect("told");
         let (refused, host) = lending.join().expect("asked");
+        let (host, _) = host.expect("in time");
         assert!(matches!(refused, Error::Wrong(_)));
         let why = refused.to_string();
         assert!(why.contains("2097152 bytes") && why.contains("1048576 bytes"), "{why}");

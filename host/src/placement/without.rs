@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 
 use super::is_asked;
-use crate::Options;
 use crate::config::Config;
 use crate::service::Error;
+use crate::{Node, Options};
 
 /// There is none.
 pub(crate) struct Borrowed(Infallible);
@@ -13,13 +13,16 @@ pub(crate) struct Borrowed(Infallible);
 /// See [`Borrowed`].
 pub(crate) struct Watch(Infallible);
 
+/// See [`Borrowed`].
+pub(crate) struct Lent(Infallible);
+
 /// The options as they are.
 pub(crate) fn lend(
     config: &Config,
     options: Options,
     _stop: impl Fn() -> bool,
-) -> Result<Option<Options>, Error> {
-    refuse(config).map(|()| Some(options))
+) -> Result<Option<(Options, Option<Lent>)>, Error> {
+    refuse(config).map(|()| Some((options, None)))
 }
 
 /// The same.
@@ -42,6 +45,12 @@ fn refuse(config: &Config) -> Result<(), Error> {
 
 impl Borrowed {
     pub(crate) fn accept(self) -> Result<Watch, Error> {
+        match self.0 {}
+    }
+}
+
+impl Lent {
+    pub(crate) fn watch(self, _node: &Node) -> Result<(), Error> {
         match self.0 {}
     }
 }

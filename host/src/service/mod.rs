@@ -188,9 +188,11 @@ pub(crate) fn open(
     machine: impl StateMachine,
     signals: &Signals,
 ) -> Result<Option<Node>, Error> {
-    let options = placement::lend(config, options_of(config)?, || signals.is_raised())?;
-    let Some(options) = options else { return Ok(None) };
-    Node::open_on(agent, options, machine).map(Some).map_err(|error| Error::Wrong(error.to_string()))
+    let lent = placement::lend(config, options_of(config)?, || signals.is_raised())?;
+    let Some((options, lent)) = lent else { return Ok(None) };
+    let node = Node::open_on(agent, options, machine).map_err(|error| Error::Wrong(error.to_string()))?;
+    lent.map(|lent| lent.watch(&node)).transpose()?;
+    Ok(Some(node))
 }
 
 /// What a node of this configuration is opened with.
