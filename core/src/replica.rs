@@ -91,6 +91,8 @@ pub struct Status {
     pub start: Position,
     /// Followers, by id, while this node leads.
     pub followers: [Option<FollowerStatus>; MAX_NODES + 1],
+    /// Nodes to which this one is connected, and whose memory fits: bit n for node n.
+    pub reached: u16,
     /// Index of the entry of the configuration in force; see [`Replica::configuration`].
     pub config_index: Index,
     /// This node was a member of its group, and is none any more.
@@ -671,6 +673,10 @@ impl<M: Memory> Replica<M> {
             base: self.base,
             start: self.acceptor.start(),
             followers,
+            reached: self
+                .links
+                .entries()
+                .fold(0, |mask, (node, link)| mask | u16::from(link.is_up()) << node.0),
             config_index: self.configuration.index,
             removed: self.removed.is_some(),
             lost: self.lost_voters(),

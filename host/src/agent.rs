@@ -471,6 +471,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         words.removed = u64::from(status.removed);
         words.voters = self.replica.configuration().voters() as u64;
         words.lost = status.lost as u64;
+        words.reached = u64::from(status.reached);
         words.form_refusals = self.form_refusals;
         words.transfer_failures = self.transfer_failures;
         words.events_dropped = self.events.dropped();

@@ -231,6 +231,13 @@ impl Node {
         self.shared.board.read().metrics
     }
 
+    /// Members that its options name and to which it is not connected.
+    pub(crate) fn unreached(&self) -> Vec<u8> {
+        let (reached, own) = (self.status().reached, self.options.node);
+        let is_peer = |id: &u8| *id != own || self.options.half == Half::Proposer;
+        self.options.members.iter().copied().filter(|id| is_peer(id) && !reached.contains(id)).collect()
+    }
+
     /// The same two for any thread, for as long as it likes.
     pub fn view(&self) -> View {
         let Options { node, half, .. } = self.options;

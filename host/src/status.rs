@@ -133,6 +133,8 @@ pub struct Status {
     pub voters: usize,
     /// How many of them came back without their memory. When the others are no majority the group has stopped for good.
     pub lost: usize,
+    /// The nodes to which it is connected, and whose memory fits.
+    pub reached: Vec<u8>,
     /// How often another node refused to form a group with this one.
     pub form_refusals: u64,
     /// How often the lead was to be handed over, and was not.
@@ -192,6 +194,8 @@ pub(crate) struct Words {
     pub(crate) removed: u64,
     pub(crate) voters: u64,
     pub(crate) lost: u64,
+    /// Bit n for node n.
+    pub(crate) reached: u64,
     pub(crate) form_refusals: u64,
     pub(crate) transfer_failures: u64,
     pub(crate) events_dropped: u64,
@@ -298,6 +302,7 @@ impl Words {
             removed: self.removed != 0,
             voters: self.voters as usize,
             lost: self.lost as usize,
+            reached: (0..=MAX_NODES as u8).filter(|node| self.reached >> node & 1 == 1).collect(),
             form_refusals: self.form_refusals,
             transfer_failures: self.transfer_failures,
             events_dropped: self.events_dropped,

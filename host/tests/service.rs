@@ -29,7 +29,7 @@ fn three_processes_form_a_group_apply_lines_and_leave_nothing_behind() {
     // One is missing.
     let alone = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
     assert_eq!(alone.status.code(), Some(1));
-    assert!(said(&alone).contains("not all members answered within 1 s"), "{}", said(&alone));
+    assert!(said(&alone).contains("not formed within 1 s: node 3 is not reached"), "{}", said(&alone));
     assert_eq!(place.status(1).expect("runs")["formed"], false);
     // Forming goes on.
     nodes.push(place.run(3));
@@ -191,7 +191,7 @@ fn a_node_runs_on_when_nobody_hears_what_it_logs() {
         drop(child.stderr.take());
         until(|| place.status(1).is_some(), || deaf.to_owned());
         let form = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
-        assert!(said(&form).contains("not all members answered"), "{deaf}: {}", said(&form));
+        assert!(said(&form).contains("nodes 2, 3 are not reached"), "{deaf}: {}", said(&form));
         kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
         assert_eq!(child.wait().expect("ends").code(), Some(0), "{deaf}");
     }
@@ -211,7 +211,7 @@ fn a_node_runs_on_when_nobody_reads_what_it_says() {
     let mut child = command.spawn().expect("starts");
     until(|| place.status(1).is_some(), || "waits for a reader".to_owned());
     let form = place.command("form", 1).args(["--timeout", "1"]).output().expect("runs");
-    assert!(said(&form).contains("not all members answered"), "{}", said(&form));
+    assert!(said(&form).contains("nodes 2, 3 are not reached"), "{}", said(&form));
     kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
     until(|| child.try_wait().expect("its status").is_some(), || "does not end".to_owned());
     assert_eq!(child.wait().expect("ended").code(), Some(0));

@@ -374,13 +374,22 @@ fn form(node: &Node, timeout: Duration, stop: &AtomicBool, asker: &UnixStream) -
             return failed("nobody waits for the answer".to_owned());
         }
         if begun.elapsed() >= timeout {
-            return failed(format!(
-                "not all members answered within {} s; the node goes on trying",
-                timeout.as_secs()
-            ));
+            return failed(not_formed(&node.unreached(), timeout));
         }
         thread::sleep(LOOK);
     }
+}
+
+fn not_formed(unreached: &[u8], timeout: Duration) -> String {
+    let who = match unreached {
+        [] => "all members are reached, but not all have answered".to_owned(),
+        [one] => format!("node {one} is not reached"),
+        several => {
+            let several: Vec<String> = several.iter().map(u8::to_string).collect();
+            format!("nodes {} are not reached", several.join(", "))
+        }
+    };
+    format!("not formed within {} s: {who}; the node goes on trying", timeout.as_secs())
 }
 
 /// Whether the other end is closed.
