@@ -16,6 +16,9 @@ use ringleader_tests::seed::Scheme;
 use ringleader_tests::summary::Sum;
 use signal_hook::consts::SIGINT;
 
+/// Where no terminal is that a bar could be drawn on.
+const TOLD_EVERY: u64 = 5000;
+
 /// Runs production replicas on simulated one-sided memory, under faults drawn from seeds.
 #[derive(Parser)]
 #[command(
@@ -140,6 +143,9 @@ fn search(args: &Args) -> ExitCode {
                     let outcome = scheme.run(seed, 0);
                     let took_us = begun.elapsed().as_micros() as u64;
                     bar.inc(1);
+                    if bar.is_hidden() && !args.json && (number + 1).is_multiple_of(TOLD_EVERY) {
+                        eprintln!("{} of {} seeds", number + 1, args.seeds);
+                    }
                     let mut sum = sum.lock().expect("no thread panics while it adds");
                     sum.add(seed, &scheme, outcome, took_us);
                     if !sum.violations.is_empty() {
