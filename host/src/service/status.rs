@@ -125,7 +125,11 @@ impl fmt::Display for NodeStatus {
             (_, Some(leader)) => write!(f, "follows node {leader} in term {}", self.term)?,
             (_, None) => write!(f, "nobody leads (term {})", self.term)?,
         }
-        write!(f, ", applied up to entry {} of {}", self.applied_index, self.commit_index)?;
+        match self.host {
+            // An acceptor alone applies nothing.
+            Some(_) => write!(f, ", entry {} known committed", self.commit_index)?,
+            None => write!(f, ", applied up to entry {} of {}", self.applied_index, self.commit_index)?,
+        }
         write!(f, ", group {}", self.group)?;
         if self.lost > 0 {
             write!(f, ", {} of {} voters came back without their memory", self.lost, self.voters)?;
