@@ -11,6 +11,8 @@ use crate::view::Member;
 #[derive(Clone, Debug, Default)]
 pub struct CommittedPrefixes {
     compared: [Option<LogPoint>; 16],
+    /// The furthest end that any log ever had, committed or not: up to there rings may have been written.
+    furthest: Position,
 }
 
 impl CommittedPrefixes {
@@ -22,6 +24,8 @@ impl CommittedPrefixes {
     /// Compares what a node has come to know as committed.
     pub fn after_step(&mut self, member: &Member, history: &History, ring_len: u64) -> Result<(), Violation> {
         let start = LogPoint::start(member.seen.group);
+        let parts = [Some(member.seen), Some(member.parts.0), member.parts.1];
+        self.furthest = parts.iter().flatten().map(|part| part.end).fold(self.furthest, Position::max);
         let compared = self.compared[member.id.slot()].get_or_insert(start);
         let anchor = member.seen.anchor;
         if anchor.position > compared.position {
@@ -45,21 +49,21 @@ impl CommittedPrefixes {
     pub fn compared(&self, member: &Member) -> LogPoint {
         self.compared[member.id.slot()].unwrap_or(LogPoint::start(member.seen.group))
     }
-}
 
-/// The run is over: all that a node's ring still holds of what it knows committed, also what was compared long ago.
-pub fn whole(member: &Member, members: &[Member], history: &History, ring_len: u64) -> Result<(), Violation> {
-    // A node that was stopped has not raised its base: others may have written over what it has applied. What has become of whoever
-    // wrote last does not matter: all that is committed was staged.
-    let ends = members.iter().map(|other| other.seen.end.max(other.seen.anchor.position));
-    let end = ends.max().unwrap_or_default().max(history.end().position).0;
-    let from = member.seen.base.max(member.seen.start).0.max((end + ring_len / 4).saturating_sub(ring_len));
-    let mut at = LogPoint::start(member.seen.group);
-    while at.position.0 < from {
-        let Some(known) = history.at(at.index.next()) else { return Ok(()) };
-        at = known.next;
+    /// The run is over: all that a node's ring still holds of what it knows committed, also what was compared long ago.
+    pub fn whole(&self, member: &Member, history: &History, ring_len: u64) -> Result<(), Violation> {
+        // A node that was stopped has not raised its base: others may have written over what it has applied, also with what was
+        // given up since.
+        let end = self.furthest.max(history.end().position).0;
+        let from =
+            member.seen.base.max(member.seen.start).0.max((end + ring_len / 4).saturating_sub(ring_len));
+        let mut at = LogPoint::start(member.seen.group);
+        while at.position.0 < from {
+            let Some(known) = history.at(at.index.next()) else { return Ok(()) };
+            at = known.next;
+        }
+        compare(member, &member.home.log, history, ring_len, at, member.seen.anchor.position).map(|_| ())
     }
-    compare(member, &member.home.log, history, ring_len, at, member.seen.anchor.position).map(|_| ())
 }
 
 /// Compares a log with the history from one place up to another; returns the place reached.

@@ -334,7 +334,7 @@ impl Watch {
     /// The run is over: all logs must still be the history, and what clients were told, and when, must fit it.
     pub fn end(&self, client: &Client, members: &[Member]) -> Result<(), Violation> {
         for member in members.iter().filter(|member| member.belongs() && member.seen.formed) {
-            committed_prefixes::whole(member, members, &self.history, self.ring_len)?;
+            self.prefixes.whole(member, &self.history, self.ring_len)?;
         }
         let log: Vec<linearizability::Entry> = (1..=self.history.len() as u64)
             .filter_map(|index| self.history.at(Index(index)))
