@@ -72,6 +72,11 @@ impl Forming {
         matches!(self.state, State::Fresh)
     }
 
+    /// It was told to form, and has asked nobody for anything yet.
+    pub(crate) fn is_collecting(&self) -> bool {
+        matches!(self.state, State::Collecting { .. })
+    }
+
     /// The command. Ignored by nobody but a node that is already part of something.
     pub(crate) fn begin(&mut self, group: u128) -> bool {
         let may = matches!(self.state, State::Fresh | State::Collecting { .. } | State::Asking { .. });
@@ -152,7 +157,7 @@ impl Forming {
                 }
                 // A node that comes to a group later: who is in it stands in the log that it will get. (One that locked to
                 // something else has been left alone with it.)
-                State::Fresh | State::Locked { .. } if told != 0 => {
+                State::Fresh | State::Collecting { .. } | State::Locked { .. } if told != 0 => {
                     mark(mark::Member::Joined);
                     Configuration::unknown(told)
                 }

@@ -40,6 +40,8 @@ pub enum FormError {
     NotFresh,
     /// Group id 0 means no group.
     Group,
+    /// A member that is reached is in a group already: this node may be let into that, and forms none without it.
+    InGroup,
 }
 
 /// What a leader knows of one follower.
@@ -93,6 +95,8 @@ pub struct Status {
     pub followers: [Option<FollowerStatus>; MAX_NODES + 1],
     /// Nodes to which this one is connected, and whose memory fits: bit n for node n.
     pub reached: u16,
+    /// This node is in no group, and one that it reaches is.
+    pub met_group: bool,
     /// Index of the entry of the configuration in force; see [`Replica::configuration`].
     pub config_index: Index,
     /// This node was a member of its group, and is none any more.
@@ -677,6 +681,7 @@ impl<M: Memory> Replica<M> {
                 .links
                 .entries()
                 .fold(0, |mask, (node, link)| mask | u16::from(link.is_up()) << node.0),
+            met_group: !self.configuration.is_formed() && self.has_met_group(),
             config_index: self.configuration.index,
             removed: self.removed.is_some(),
             lost: self.lost_voters(),

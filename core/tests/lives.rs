@@ -5,6 +5,7 @@ mod group;
 use group::{Group, MS, node};
 use ringleader_core::membership::{Address, Change, ChangeError};
 use ringleader_core::proposer::Role;
+use ringleader_core::replica::FormError;
 use ringleader_core::types::{Instant, NodeId};
 
 fn id(at: usize) -> NodeId {
@@ -81,6 +82,26 @@ fn a_life_before_the_last_that_was_removed_may_come_again() {
     group.change(leader, Change::Promote { node: id(at) });
     group.until("it knows better", |group| !group.nodes[at].replica.status().removed);
     only_one_has_it(&mut group, leader, at, third);
+}
+
+/// A member that came back without its memory, and is told to form: nobody would ever join it. It is refused, and can be let in.
+#[test]
+fn who_is_told_to_form_and_meets_a_group_is_let_into_that() {
+    let (mut group, leader) = Group::led();
+    group.propose(0, 3);
+    let at = (leader + 2) % 3;
+    group.turns(400);
+    group.nodes[at].alive = false;
+    group.turns(1000);
+    let now = Instant(group.now);
+    group.nodes[at] = node(at as u8 + 1, 3, 1, now);
+    assert_eq!(group.nodes[at].replica.form(now, 0x777), Ok(()), "it has met nobody yet");
+    group.until("it has met them", |group| group.nodes[at].replica.status().met_group);
+    let now = Instant(group.now);
+    assert_eq!(group.nodes[at].replica.form(now, 0x777), Err(FormError::InGroup));
+    group.change(leader, Change::Readmit { node: id(at) });
+    group.until("it has all", |group| group.nodes[at].applied.len() == 3);
+    assert!(!group.nodes[at].replica.status().met_group, "it is in it");
 }
 
 /// A connection outlives the life at its other end: that one is not added, for it may be one that was taken out before the last.

@@ -274,7 +274,7 @@ pub unsafe extern "C" fn ringleader_form(node: *mut ringleader_node, timeout_ns:
         kept.node.form(Duration::from_nanos(timeout_ns)).map_err(|error| {
             S::into(match error {
                 FormError::NotFresh => S::RINGLEADER_NOT_FRESH,
-                FormError::Refused => S::RINGLEADER_REFUSED,
+                FormError::Refused | FormError::InGroup => S::RINGLEADER_REFUSED,
                 FormError::Timeout => S::RINGLEADER_TIMEOUT,
                 _ => S::RINGLEADER_CLOSED,
             })

@@ -251,7 +251,10 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
     }
 
     fn form(&mut self, group: u128, reply: &Sender<Result<(), FormError>>) {
-        let begun = self.replica.form(clock::now(), group).map_err(|_| FormError::NotFresh);
+        let begun = self.replica.form(clock::now(), group).map_err(|error| match error {
+            ringleader_core::replica::FormError::InGroup => FormError::InGroup,
+            _ => FormError::NotFresh,
+        });
         // Who asked may have stopped waiting.
         let _ = reply.send(begun);
     }
@@ -472,6 +475,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
         words.voters = self.replica.configuration().voters() as u64;
         words.lost = status.lost as u64;
         words.reached = u64::from(status.reached);
+        words.met_group = u64::from(status.met_group);
         words.form_refusals = self.form_refusals;
         words.transfer_failures = self.transfer_failures;
         words.events_dropped = self.events.dropped();

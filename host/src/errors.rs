@@ -103,6 +103,9 @@ pub enum FormError {
     NotFresh,
     /// A member refused: it is in another group, or is part of another forming.
     Refused,
+    /// A member is in a group already. This node can be let into that one: [`crate::Node::readmit`], if it was in it before, or
+    /// [`crate::Node::add_member`], asked of its leader.
+    InGroup,
     /// Not all members answered in time. Forming goes on: wait for [`crate::Status::formed`], or call again.
     Timeout,
     /// The node is closed.
@@ -114,6 +117,9 @@ impl fmt::Display for FormError {
         f.write_str(match self {
             FormError::NotFresh => "the node is in a group already, or was asked to form one before",
             FormError::Refused => "a member refused: it is in another group, or part of another forming",
+            FormError::InGroup => {
+                "members are in a group already, whose leader can let this node in: ringleader member readmit, or add"
+            }
             FormError::Timeout => "not all members answered in time",
             FormError::Closed => "the node is closed",
         })

@@ -133,6 +133,8 @@ pub struct Status {
     pub voters: usize,
     /// How many of them came back without their memory. When the others are no majority the group has stopped for good.
     pub lost: usize,
+    /// It is in no group, and a node that it reaches is in one: it waits to be let in.
+    pub met_group: bool,
     /// The nodes to which it is connected, and whose memory fits.
     pub reached: Vec<u8>,
     /// How often another node refused to form a group with this one.
@@ -194,6 +196,7 @@ pub(crate) struct Words {
     pub(crate) removed: u64,
     pub(crate) voters: u64,
     pub(crate) lost: u64,
+    pub(crate) met_group: u64,
     /// Bit n for node n.
     pub(crate) reached: u64,
     pub(crate) form_refusals: u64,
@@ -302,6 +305,7 @@ impl Words {
             removed: self.removed != 0,
             voters: self.voters as usize,
             lost: self.lost as usize,
+            met_group: self.met_group != 0,
             reached: (0..=MAX_NODES as u8).filter(|node| self.reached >> node & 1 == 1).collect(),
             form_refusals: self.form_refusals,
             transfer_failures: self.transfer_failures,

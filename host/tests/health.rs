@@ -189,7 +189,7 @@ fn a_group_says_how_it_is_from_its_beginning_to_its_end() {
     }
     until(|| get(at[alone], "/readyz").0 == 503, || get(at[alone], "/readyz").1);
     let why = get(at[alone], "/readyz").1;
-    assert!(why.starts_with("not ready: node 1 of test: nobody leads, group "), "{why}");
+    assert!(why.starts_with("not ready: node 1 of test: hears of no leader, group "), "{why}");
     assert_eq!(get(at[alone], "/healthz").0, 200);
     manager.told();
     assert_eq!(nodes[alone].end(Signal::TERM), Some(0));

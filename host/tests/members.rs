@@ -154,6 +154,13 @@ fn a_group_grows_loses_its_leader_and_takes_back_who_lost_its_memory() {
     nodes[victim] = place.run(id);
     let asked = nodes[place.leader(&nodes)].node;
     until(|| place.status(asked).is_some_and(|status| status["lost"] == 1), || nodes[leader].said());
+    // It says what can be done, and does not wait for a group that will never be formed.
+    let what = format!("ringleader member readmit {id}");
+    until(|| nodes[victim].said().contains(&what), || nodes[victim].said());
+    let form = place.command("form", id).args(["--timeout", "30"]).output().expect("runs");
+    assert_eq!(form.status.code(), Some(1));
+    let why = run_common::said(&form);
+    assert!(why.contains("in a group already"), "{why}");
     member_of_leader(&place, &nodes, &["readmit", &id.to_string()]);
     flow(&place, &mut nodes, 50);
     until(|| voters(&place, nodes[0].node) == left, || format!("{:?}", roles(&place, nodes[0].node)));

@@ -16,14 +16,18 @@ impl<M: Memory> Replica<M> {
         if group == 0 {
             return Err(FormError::Group);
         }
+        if self.configuration.is_formed() {
+            return Err(FormError::NotFresh);
+        }
+        // It would wait for ever: who is in a group never gets out of it.
+        if self.has_met_group() {
+            return Err(FormError::InGroup);
+        }
         if self.half == Half::Proposer {
-            if self.configuration.is_formed() {
-                return Err(FormError::NotFresh);
-            }
             self.wish_group(group);
             return Ok(());
         }
-        if self.configuration.is_formed() || !self.forming.begin(group) {
+        if !self.forming.begin(group) {
             return Err(FormError::NotFresh);
         }
         // Answers to a former wish say nothing of this one.
@@ -33,9 +37,20 @@ impl<M: Memory> Replica<M> {
         Ok(())
     }
 
+    /// A node that is reached is in a group. A host's own acceptor is no other node.
+    pub(super) fn has_met_group(&self) -> bool {
+        self.links
+            .entries()
+            .any(|(node, link)| node != self.me.node && link.is_up() && link.peer().group != 0)
+    }
+
     pub(super) fn form_tick(&mut self) {
         if self.half == Half::Proposer {
             return;
+        }
+        if self.forming.is_collecting() && self.has_met_group() {
+            self.forming.give_up();
+            return self.events.push(Event::FormRefused);
         }
         let Some(hash) = self.forming.coordinate(&self.founders, &self.links, &self.areas.control) else {
             return;

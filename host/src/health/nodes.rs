@@ -91,7 +91,7 @@ pub(crate) fn describe_acceptor(group: &str, status: &Status) -> String {
     let led = match status.leader {
         _ if status.removed => "was removed".to_owned(),
         Some(leader) => format!("follows node {leader} in term {}", status.term),
-        None => "nobody leads".to_owned(),
+        None => "hears of no leader".to_owned(),
     };
     format!("{of}: {led}, group {:032x}; {host}", status.group)
 }

@@ -234,6 +234,12 @@ pub(crate) fn describe(config: &Config, status: &Status) -> String {
             config.path.display()
         );
     }
+    if !status.formed && status.met_group {
+        return format!(
+            "node {node} of {0}: its group runs, and it is not in it: ringleader member readmit {node}, if it was before, or member add {node}, asked of the leader",
+            config.group
+        );
+    }
     if !status.formed {
         return format!(
             "node {node} of {}: waits for its group to be formed: ringleader form --config {} --node {node}, once; or to be added to one: ringleader member add {node}, asked of its leader",
@@ -267,7 +273,7 @@ pub(crate) fn describe(config: &Config, status: &Status) -> String {
                 config.group, status.term
             )
         }
-        _ => format!("node {node} of {}: nobody leads, group {group}", config.group),
+        _ => format!("node {node} of {}: hears of no leader, group {group}", config.group),
     }
 }
 

@@ -41,6 +41,9 @@ pub struct NodeStatus {
     /// This is a host whose acceptor is apart, and not reached.
     #[serde(default)]
     pub acceptor_silent: bool,
+    /// It is in no group, and a node that it reaches is in one.
+    #[serde(default)]
+    pub met_group: bool,
     /// Its followers, when it leads.
     pub followers: Vec<FollowerStatus>,
 }
@@ -91,6 +94,7 @@ impl NodeStatus {
             taking: status.taking,
             host: status.host,
             acceptor_silent: status.acceptor_silent,
+            met_group: status.met_group,
             followers: status
                 .followers
                 .iter()
@@ -110,10 +114,13 @@ impl fmt::Display for NodeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {} of {}: ", self.node, self.name)?;
         if self.acceptor_silent {
-            return f.write_str("its acceptor is not reached: does ringleader-dpu run?");
+            return f.write_str("its acceptor is not reached: does ringleader-dpu run? If it does, what this node logs says why");
         }
         if !self.formed {
-            f.write_str("its group is not formed")?;
+            f.write_str(match self.met_group {
+                true => "waits to be let into its group",
+                false => "its group is not formed",
+            })?;
             return self.host.map_or(Ok(()), |host| write!(f, ", {host}"));
         }
         if self.removed {
@@ -123,7 +130,7 @@ impl fmt::Display for NodeStatus {
             ("leader", _) => write!(f, "leads in term {}", self.term)?,
             // An acceptor whose own host leads follows that.
             (_, Some(leader)) => write!(f, "follows node {leader} in term {}", self.term)?,
-            (_, None) => write!(f, "nobody leads (term {})", self.term)?,
+            (_, None) => write!(f, "hears of no leader (term {})", self.term)?,
         }
         match self.host {
             // An acceptor alone applies nothing.
