@@ -153,7 +153,8 @@ impl Config {
     /// What a node on shared memory is opened with; `None` for another fabric.
     pub fn shm_options(&self) -> Option<Options> {
         let Fabric::Shm { directory } = &self.fabric else { return None };
-        Some(self.common(Options::new(directory, self.node, self.members.clone())))
+        let options = Options::new(directory, self.node, self.members.clone());
+        Some(self.common(Options { group_name: Some(self.group), ..options }))
     }
 
     /// What a node on RDMA is opened with; `None` for another fabric, and in a build without it.

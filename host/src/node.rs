@@ -391,6 +391,7 @@ fn open_shm<S: StateMachine>(
         incarnation: outfit.core.incarnation,
         ring_len: outfit.core.ring_len,
         snapshot_len: outfit.core.snapshot_len,
+        group_name: options.group_name,
         // The core aborts at its limit: a stopped writer is shot well before.
         fence_limit_ns: options.timing.fence_limit_ns / 4,
     })?;

@@ -10,6 +10,7 @@ use ringleader_core::types::{MAX_NODES, NodeId};
 
 use crate::config::Notify;
 use crate::errors::OpenError;
+use crate::exchange::GroupName;
 use crate::idle::Idle;
 use crate::members::Readmit;
 use crate::memory;
@@ -53,6 +54,9 @@ pub struct Options {
     /// Directory with the region files of all nodes, `node-<id>.region`; made when it is missing. Best on a tmpfs. For
     /// shared memory alone.
     pub dir: PathBuf,
+    /// The name of the group, so that nodes of another are not taken for its members. `None`: it has none, and all are; on RDMA it is among
+    /// what the transport needs.
+    pub group_name: Option<GroupName>,
     /// This node, 1..=15.
     pub node: u8,
     /// What of it this process is. [`Half::Proposer`]: its acceptor is another process, on a DPU perhaps, which this one learns its
@@ -103,6 +107,7 @@ impl Options {
         Options {
             transport: Transport::SharedMemory,
             dir: dir.into(),
+            group_name: None,
             node,
             half: Half::Whole,
             members: members.into(),

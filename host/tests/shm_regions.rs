@@ -45,6 +45,7 @@ fn refusal(dir: &Path, node: NodeId, ring_len: u64) -> String {
         ring_len,
         snapshot_len: 0,
         half: Half::Whole,
+        group_name: None,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|_| ()).unwrap_err().to_string()
@@ -137,7 +138,7 @@ fn what_is_no_region_is_neither_used_nor_removed() {
     fs::write(&path, [b'x'; 4096]).unwrap();
     assert!(refusal(dir.path(), ACCEPTOR, RING).ends_with("not a region file (wrong magic)"));
     fs::write(&path, "short").unwrap();
-    assert!(refusal(dir.path(), ACCEPTOR, RING).ends_with("cut short: 5 bytes of at least 128"));
+    assert!(refusal(dir.path(), ACCEPTOR, RING).ends_with("cut short: 5 bytes of at least 192"));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     assert!(refusal(dir.path(), ACCEPTOR, RING).contains("cannot open: Is a directory"));
@@ -219,7 +220,7 @@ fn a_damaged_region_is_named_and_not_connected_to() {
     assert_eq!(Area::new(observed.log()).len(), 65536 + RING);
 
     let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    for offset in 0..128 {
+    for offset in 0..192 {
         let mut byte = [0];
         file.read_exact_at(&mut byte, offset).unwrap();
         file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
@@ -230,7 +231,7 @@ fn a_damaged_region_is_named_and_not_connected_to() {
         }
         file.write_all_at(&byte, offset).unwrap();
     }
-    for offset in [128, 2047, 4000, 4096 + 8, 8192, 65535] {
+    for offset in [192, 2047, 4000, 4096 + 8, 8192, 65535] {
         file.write_all_at(&[1], offset).unwrap();
         let error = Observed::open(&path).unwrap_err().to_string();
         assert!(error.ends_with(&format!("damaged: byte {offset} should be zero")), "{error}");
@@ -255,15 +256,15 @@ fn a_region_of_another_length_node_or_version_is_named() {
         error.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
     };
     let full = whole.len();
-    assert_eq!(told(&whole[..0]), "cut short: 0 bytes of at least 128");
-    assert_eq!(told(&whole[..127]), "cut short: 127 bytes of at least 128");
-    assert_eq!(told(&whole[..128]), format!("cut short: 128 bytes of at least {full}"));
+    assert_eq!(told(&whole[..0]), "cut short: 0 bytes of at least 192");
+    assert_eq!(told(&whole[..191]), "cut short: 191 bytes of at least 192");
+    assert_eq!(told(&whole[..192]), format!("cut short: 192 bytes of at least {full}"));
     assert_eq!(told(&whole[..full - 1]), format!("cut short: {} bytes of at least {full}", full - 1));
     let longer = [whole.as_slice(), &[0]].concat();
     assert_eq!(told(&longer), format!("{} bytes long, but its header says {full}", full + 1));
     let mut other = whole.clone();
     other[8] = 9;
-    assert_eq!(told(&other), "region format 9; this program knows format 4");
+    assert_eq!(told(&other), "region format 9; this program knows format 5");
 
     // The region of node 2 under the name of node 3.
     fs::write(&path, &whole).unwrap();

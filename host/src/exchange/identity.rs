@@ -59,6 +59,11 @@ impl GroupName {
         Some(GroupName { bytes, len: text.len() as u8 })
     }
 
+    /// Its bytes, and zeros.
+    pub(crate) fn padded(&self) -> [u8; GroupName::MAX_LEN] {
+        self.bytes
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.bytes[..usize::from(self.len)]).expect("a name is ASCII")

@@ -53,6 +53,7 @@ pub(crate) fn create(dir: &Path, node: NodeId) -> Result<(ShmFabric, Areas), Reg
         ring_len: RING,
         snapshot_len: 0,
         half: Half::Whole,
+        group_name: None,
         fence_limit_ns: FENCE_LIMIT.as_nanos() as u64,
     })
 }

@@ -31,10 +31,10 @@ const fn file_len(ring_len: u64, snapshot_len: u64) -> u64 {
 
 /// The header of a region that fits [`IDENTITY`], not sealed.
 fn header() -> NicHeader {
-    let mut header = NicHeader::read_from_bytes(&[0; 128]).expect("a header is 128 bytes long");
+    let mut header = NicHeader::read_from_bytes(&[0; 192]).expect("a header is 192 bytes long");
     header.magic = u64::from_le_bytes(*b"rl-shmem");
-    header.format = 4;
-    header.header_len = 128;
+    header.format = 5;
+    header.header_len = 192;
     header.pid = u64::from(u32::MAX);
     header.node = IDENTITY.node;
     header.boot = IDENTITY.boot;
@@ -48,15 +48,15 @@ fn header() -> NicHeader {
 }
 
 /// Words of a header: arbitrary, or right in most fields and sealed.
-fn words(u: &mut Unstructured<'_>) -> Result<[u64; 16]> {
-    let mut words = [0; 16];
+fn words(u: &mut Unstructured<'_>) -> Result<[u64; 24]> {
+    let mut words = [0; 24];
     words.as_mut_bytes().copy_from_slice(header().as_bytes());
     for _ in 0..roll(u, 4)? {
-        let field = roll(u, 16)? as usize;
+        let field = roll(u, 24)? as usize;
         words[field] = if roll(u, 2)? == 0 { about(u, words[field], 1)? } else { word(u)? };
     }
     if roll(u, 8)? > 0 {
-        let header = NicHeader::read_from_bytes(words.as_bytes()).expect("a header is 128 bytes long");
+        let header = NicHeader::read_from_bytes(words.as_bytes()).expect("a header is 192 bytes long");
         header.seal(&mut words, 1);
     }
     Ok(words)
@@ -66,7 +66,7 @@ fn words(u: &mut Unstructured<'_>) -> Result<[u64; 16]> {
 pub fn region_header(bytes: &[u8]) {
     with(bytes, |u| {
         let words = words(u)?;
-        let field = NicHeader::read_from_bytes(words.as_bytes()).expect("a header is 128 bytes long");
+        let field = NicHeader::read_from_bytes(words.as_bytes()).expect("a header is 192 bytes long");
         let len = about(u, field.file_len, 1)?;
         match NicHeader::judge(&words, len) {
             Ok(header) => {
@@ -155,6 +155,7 @@ fn fabric(dir: &Path, node: NodeId) -> std::result::Result<ShmFabric, ringleader
         ring_len: RING,
         snapshot_len: SNAPSHOT,
         half: Half::Whole,
+        group_name: None,
         fence_limit_ns: 1_000_000_000,
     };
     ShmFabric::create(&options).map(|(fabric, _)| fabric)
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_header_that_is_varied_is_a_good_one() {
-        let mut words = [0; 16];
+        let mut words = [0; 24];
         header().seal(&mut words, 1);
         NicHeader::judge(&words, file_len(RING, SNAPSHOT)).expect("a good one");
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::exchange::GroupName;
 use ringleader_core::layout::{AREA_ALIGN, MAX_RING_LEN, MAX_SNAPSHOT_LEN, MIN_RING_LEN};
 
 /// A region file that cannot be made or used.
@@ -74,6 +75,13 @@ pub enum RegionFault {
     },
     /// It is that of a host whose acceptor is apart: there is no memory behind it.
     Host,
+    /// It is that of a node of another group.
+    OtherGroup {
+        /// The name of the group of the node that wants to connect to it.
+        ours: GroupName,
+        /// Of its own.
+        theirs: GroupName,
+    },
     /// Its ring is not as long as that of the node that wants to connect to it.
     OtherRing {
         /// Bytes of that node's.
@@ -157,6 +165,9 @@ impl fmt::Display for RegionFault {
             }
             RegionFault::Host => {
                 write!(f, "of a host whose acceptor is apart: the log is in the acceptor's region")
+            }
+            RegionFault::OtherGroup { ours, theirs } => {
+                write!(f, "its group is \"{theirs}\", and this node's is \"{ours}\"")
             }
             RegionFault::OtherRing { ours, theirs } => {
                 write!(f, "its ring has {theirs} bytes, and this node's has {ours}")

@@ -21,6 +21,7 @@ use super::link::{Link, Wrote};
 use super::process::{Process, find_dead, tag_of};
 use super::region::{Found, Identity, Region};
 use super::wake::Bell;
+use crate::exchange::GroupName;
 use crate::fabric::completions::Completions;
 use crate::fabric::map::{Mapped, Mapping};
 use crate::fabric::{self, Fabric};
@@ -53,6 +54,8 @@ pub struct Options<'a> {
     pub ring_len: u64,
     /// Length of a snapshot in bytes: a multiple of 64 KiB; 0: there are none.
     pub snapshot_len: u64,
+    /// The name of the group: nodes of another name are not connected to. `None`: all are.
+    pub group_name: Option<GroupName>,
     /// A writer that is seen in one and the same copy for this long while it is fenced is shot. Well below what the core
     /// allows a fence to take.
     pub fence_limit_ns: u64,
@@ -122,9 +125,20 @@ pub struct ShmFabric {
 impl ShmFabric {
     /// Makes the region of this node, and its fabric. On an error nothing is left behind.
     pub fn create(options: &Options<'_>) -> Result<(ShmFabric, Areas), RegionError> {
-        let Options { dir, node, half, boot, incarnation, ring_len, snapshot_len, fence_limit_ns } = *options;
+        let Options {
+            dir,
+            node,
+            half,
+            boot,
+            incarnation,
+            ring_len,
+            snapshot_len,
+            group_name,
+            fence_limit_ns,
+        } = *options;
         let (boot_word, incarnation) = (boot.0, incarnation.0);
-        let identity = Identity { node, half, boot: boot_word, incarnation, ring_len, snapshot_len };
+        let identity =
+            Identity { node, half, boot: boot_word, incarnation, ring_len, snapshot_len, group_name };
         let region = Region::create(dir, identity)?;
         let areas = match areas(&region, half, ring_len, snapshot_len) {
             Ok(areas) => areas,

@@ -12,11 +12,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::error::RegionFault;
 use super::region::Identity;
+use crate::exchange::GroupName;
 
 /// "rl-shmem", the first word.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"rl-shmem");
 /// Version of this file's layout. What is in the areas has a version of its own.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 
 /// Bytes of the header.
 pub(super) const HEADER_LEN: u64 = size_of::<NicHeader>() as u64;
@@ -107,8 +108,10 @@ pub struct NicHeader {
     pub snapshot_len: u64,
     /// What of its node has it: 0 all of it, 1 the acceptor alone, 2 the host alone, which has no areas.
     pub half: u64,
+    /// The group's name, and zeros; nothing but zeros where it has none.
+    pub group_name: [u8; GroupName::MAX_LEN],
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 6],
     /// 1: it is written once.
     pub version: u32,
     /// CRC-32C of all before.
@@ -120,13 +123,13 @@ impl Line for NicHeader {
     const ZERO: Self::Words = [0; size_of::<NicHeader>() / 8];
 }
 
-const _: () = assert!(size_of::<NicHeader>() == 128);
+const _: () = assert!(size_of::<NicHeader>() == 192);
 const _: () = assert!(busy_of(NodeId(15)) + 128 <= CONTROL && HEADER_LEN <= CLOSED && CLOSED + 64 <= WORDS);
 
 impl NicHeader {
     /// The header of a new region; `version` and `crc` are filled in when it is written.
     pub(super) fn new(identity: &Identity, pid_namespace: u64) -> NicHeader {
-        let Identity { node, half, boot, incarnation, ring_len, snapshot_len } = *identity;
+        let Identity { node, half, boot, incarnation, ring_len, snapshot_len, group_name } = *identity;
         NicHeader {
             magic: MAGIC,
             format: FORMAT,
@@ -142,7 +145,8 @@ impl NicHeader {
             file_len: file_len(half, ring_len, snapshot_len),
             snapshot_len,
             half: number_of(half),
-            reserved: [0; 2],
+            group_name: group_name.map_or([0; GroupName::MAX_LEN], |name| name.padded()),
+            reserved: [0; 6],
             version: 0,
             crc: 0,
         }
@@ -187,6 +191,12 @@ impl NicHeader {
         NodeId(self.node as u8)
     }
 
+    /// The name of its group, if it has one.
+    pub fn group_name(&self) -> Option<GroupName> {
+        let end = self.group_name.iter().position(|byte| *byte == 0).unwrap_or(GroupName::MAX_LEN);
+        str::from_utf8(&self.group_name[..end]).ok().and_then(GroupName::new)
+    }
+
     /// Whether it is that of a host whose acceptor is apart: there is nothing behind it.
     pub fn is_host(&self) -> bool {
         self.half == number_of(Half::Proposer)
@@ -210,17 +220,18 @@ mod tests {
         incarnation: 7,
         ring_len: 1 << 20,
         snapshot_len: 1 << 16,
+        group_name: None,
     };
 
-    fn sealed(ring_len: u64) -> [u64; 16] {
-        let mut words = [0; 16];
+    fn sealed(ring_len: u64) -> [u64; 24] {
+        let mut words = [0; 24];
         NicHeader::new(&Identity { ring_len, ..WHOLE }, 11).seal(&mut words, 1);
         words
     }
 
     #[test]
     fn a_host_has_no_areas() {
-        let mut words = [0; 16];
+        let mut words = [0; 24];
         let host = Identity { half: Half::Proposer, snapshot_len: 0, ..WHOLE };
         NicHeader::new(&host, 11).seal(&mut words, 1);
         let read = NicHeader::judge(&words, CONTROL).unwrap();
@@ -231,15 +242,15 @@ mod tests {
     #[test]
     fn a_header_is_read_back_and_has_these_bytes() {
         let len = file_len(Half::Whole, 1 << 20, 1 << 16);
-        let mut header = NicHeader::new(&WHOLE, 11);
+        let mut header = NicHeader::new(&Identity { group_name: GroupName::new("orders"), ..WHOLE }, 11);
         header.pid = 0x1234;
-        let mut words = [0; 16];
+        let mut words = [0; 24];
         header.seal(&mut words, 1);
         let read = NicHeader::judge(&words, len).unwrap();
         assert_eq!((read.node_id(), read.boot, read.incarnation), (NodeId(3), 5, 7));
         let golden = [
             0x6d65_6d68_732d_6c72,
-            0x0000_0080_0000_0004,
+            0x0000_00c0_0000_0005,
             0x1234,
             11,
             3,
@@ -251,17 +262,26 @@ mod tests {
             0x15_0000,
             0x1_0000,
             0,
+            0x7372_6564_726f,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
             0,
             0,
         ];
-        assert_eq!(words[..15], golden);
-        assert_eq!(words[15] & 0xffff_ffff, 1);
+        assert_eq!(words[..23], golden);
+        assert_eq!(read.group_name(), GroupName::new("orders"));
+        assert_eq!(words[23] & 0xffff_ffff, 1);
     }
 
     #[test]
     fn every_flipped_bit_is_found() {
         let good = sealed(1 << 20);
-        for bit in 0..128 * 8 {
+        for bit in 0..192 * 8 {
             let mut words = good;
             words[bit / 64] ^= 1 << (bit % 64);
             assert!(NicHeader::judge(&words, file_len(Half::Whole, 1 << 20, 1 << 16)).is_err(), "bit {bit}");
@@ -271,7 +291,7 @@ mod tests {
     #[test]
     fn sealed_nonsense_is_told_apart() {
         let len = file_len(Half::Whole, 1 << 20, 1 << 16);
-        assert!(matches!(NicHeader::judge(&[0; 16], len), Err(RegionFault::Magic)));
+        assert!(matches!(NicHeader::judge(&[0; 24], len), Err(RegionFault::Magic)));
         assert!(matches!(
             NicHeader::judge(&sealed(1 << 20), len - 1),
             Err(RegionFault::Length { expected, .. }) if expected == len
@@ -279,7 +299,7 @@ mod tests {
         let forged = |change: fn(&mut NicHeader)| {
             let mut header = NicHeader::new(&WHOLE, 11);
             change(&mut header);
-            let mut words = [0; 16];
+            let mut words = [0; 24];
             header.seal(&mut words, 1);
             NicHeader::judge(&words, len).map_err(|fault| fault.to_string())
         };

@@ -25,6 +25,7 @@ use super::error::{RegionError, RegionFault};
 use super::header::{self, CLOSED, HEADER_LEN, NicHeader};
 use super::os;
 use super::process::{self, Process};
+use crate::exchange::GroupName;
 use crate::fabric::map::{Mapped, Mapping};
 
 /// So often a starting process tries to put its region in the place of a dead one, while others do the same.
@@ -105,6 +106,7 @@ pub(super) struct Region {
     mapping: Arc<Mapping>,
     ring_len: u64,
     snapshot_len: u64,
+    group_name: Option<GroupName>,
 }
 
 /// What identifies a region.
@@ -116,6 +118,7 @@ pub(super) struct Identity {
     pub(super) incarnation: u64,
     pub(super) ring_len: u64,
     pub(super) snapshot_len: u64,
+    pub(super) group_name: Option<GroupName>,
 }
 
 impl Region {
@@ -145,7 +148,7 @@ impl Region {
     }
 
     fn create_in(directory: Arc<Directory>, path: &Path, identity: Identity) -> Result<Region, RegionError> {
-        let Identity { node, half, ring_len, snapshot_len, .. } = identity;
+        let Identity { node, half, ring_len, snapshot_len, group_name, .. } = identity;
         // Before anything large is reserved.
         if let Some(pid) = owner_of(&directory, path)? {
             return Err(RegionError::new(path, RegionFault::InUse { pid }));
@@ -164,7 +167,7 @@ impl Region {
         if !os::try_lock(&file).map_err(RegionError::io(path, "lock"))? {
             return Err(RegionError::new(path, RegionFault::InUse { pid: 0 }));
         }
-        let region = Region { node, half, directory, file, mapping, ring_len, snapshot_len };
+        let region = Region { node, half, directory, file, mapping, ring_len, snapshot_len, group_name };
         region.link(path)?;
         Ok(region)
     }
@@ -359,6 +362,11 @@ impl<'a> Found<'a> {
 
     /// Whether a node with this region can work with it. `is_acceptor`: it is that of the node's own acceptor.
     pub(super) fn check(&self, own: &Region, is_acceptor: bool) -> Result<(), RegionError> {
+        if let (Some(ours), Some(theirs)) = (own.group_name, self.header.group_name())
+            && ours != theirs
+        {
+            return Err(RegionError::new(self.path, RegionFault::OtherGroup { ours, theirs }));
+        }
         let (ours, theirs) = (own.ring_len, self.ring_len());
         if ours != theirs {
             return Err(RegionError::new(self.path, RegionFault::OtherRing { ours, theirs }));

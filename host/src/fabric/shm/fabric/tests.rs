@@ -35,6 +35,7 @@ impl Side {
             ring_len: RING,
             snapshot_len: if half == Half::Whole { SNAPSHOT } else { 0 },
             half,
+            group_name: None,
             fence_limit_ns: 1_000_000_000,
         };
         let (fabric, areas) = ShmFabric::create(&options).unwrap();
@@ -123,6 +124,7 @@ fn who_has_other_memory_is_not_connected_to_and_hears_why() {
             incarnation,
             ring_len,
             snapshot_len,
+            group_name: GroupName::new(if node == 4 { "stock" } else { "orders" }),
             fence_limit_ns: 1,
         };
         ShmFabric::create(&of).unwrap().0
@@ -140,6 +142,9 @@ fn who_has_other_memory_is_not_connected_to_and_hears_why() {
     let why = said(&mut host, A).expect("it could not save there");
     assert!(why.contains("131072") && why.contains("262144") && why.contains("acceptor"), "{why}");
     assert_eq!(said(&mut host, B), None, "its own affair");
+    let _stock = create(4, Half::Whole, RING, SNAPSHOT);
+    let why = said(&mut host, NodeId(4)).expect("it is no member");
+    assert!(why.contains("its group is \"stock\", and this node's is \"orders\""), "{why}");
     let why = said(&mut host, NodeId(3)).expect("its log could not be written");
     assert!(why.contains("its ring has 1048576 bytes, and this node's has 524288"), "{why}");
 }
@@ -389,6 +394,7 @@ fn a_second_owner_is_turned_away_and_a_reconnect_keeps_the_mapping() {
         incarnation: Incarnation(1),
         ring_len: RING,
         snapshot_len: SNAPSHOT,
+        group_name: None,
         fence_limit_ns: 1,
     };
     let error = ShmFabric::create(&options).unwrap_err().to_string();
