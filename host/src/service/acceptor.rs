@@ -53,7 +53,7 @@ fn attend(
     look: &mut impl FnMut(&Status) -> bool,
 ) -> Result<(), Error> {
     let (stop, asked) = (AtomicBool::new(false), Asked::default());
-    let mut shown = None;
+    let (mut shown, mut said) = (None, String::new());
     thread::scope(|scope| {
         let ended = loop {
             if signals.is_raised() {
@@ -72,8 +72,12 @@ fn attend(
             let Status { formed, removed, term, leader, host, .. } = status;
             let about = Some((formed, removed, term, leader, host));
             if shown != about {
-                say(format_args!("{}", describe_acceptor(config.group.as_str(), &status)));
-                shown = about;
+                let line = describe_acceptor(config.group.as_str(), &status);
+                // Another host may be told of by the same words.
+                if line != said {
+                    say(format_args!("{line}"));
+                }
+                (shown, said) = (about, line);
             }
             // Events are for applications.
             while acceptor.next_event().is_some() {}

@@ -62,8 +62,8 @@ stop 3
 rm -f applied-3
 # One that speaks another version of the exchange is told this one.
 printf 'RINGLDR\011' | nc -w 2 127.0.0.1 7401 > answer
-[ "$(cat answer)" = "$(printf 'RINGLDR\001')" ] || fail "answers another version with $(cat answer)"
-until_true grep -q "it speaks version 9 of the exchange, and this node version 1" log-1
+[ "$(cat answer)" = "$(printf 'RINGLDR\002')" ] || fail "answers another version with $(cat answer)"
+until_true grep -q "it speaks version 9 of the exchange, and this node version 2" log-1
 start 3 node-3.toml
 until_true grep -q "waits for its group" log-3
 "$program" form --config node-1.toml --node 1 --timeout 60 || fail "not formed"
