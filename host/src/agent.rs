@@ -35,6 +35,7 @@ use crate::readers::Readers;
 use crate::shared::Shared;
 use crate::snapshots::{Machine, Outcome};
 use crate::status::{FollowerState, FollowerWords, Role, TakingWords, Words};
+use crate::stranded::Stranded;
 use zerocopy::FromZeros;
 
 /// Completions taken at once.
@@ -71,6 +72,7 @@ pub(crate) struct Agent<M: Memory, F, S> {
     form_refusals: u64,
     transfer_failures: u64,
     metrics: Metrics,
+    stranded: Stranded,
     status_is_old: bool,
     status_posted: Instant,
 }
@@ -122,6 +124,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             shots: parts.shots,
             shared: parts.shared,
             leader: None,
+            stranded: Stranded::default(),
             form_refusals: 0,
             transfer_failures: 0,
             metrics: Metrics::default(),
@@ -488,6 +491,7 @@ impl<M: Memory + Clone + Send + 'static, F: Fabric, S: StateMachine> Agent<M, F,
             words.host_leads = u64::from(host.leads);
         }
         words.metrics = self.metrics;
+        self.stranded.look(&status.followers);
         let followers = status.followers.iter().enumerate().filter(|(node, _)| *node != self.node.slot());
         for (node, follower) in followers {
             let Some(follower) = follower else { continue };

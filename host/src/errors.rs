@@ -103,8 +103,8 @@ pub enum FormError {
     NotFresh,
     /// A member refused: it is in another group, or is part of another forming.
     Refused,
-    /// A member is in a group already. This node can be let into that one: [`crate::Node::readmit`], if it was in it before, or
-    /// [`crate::Node::add_member`], asked of its leader.
+    /// A member is in a group already. This node can be let into that one by its leader ([`crate::Node::change_members`]): readmitted, if it was
+    /// in it before, or added.
     InGroup,
     /// Not all members answered in time. Forming goes on: wait for [`crate::Status::formed`], or call again.
     Timeout,

@@ -169,6 +169,7 @@ mod signals;
 mod snapshots;
 mod status;
 mod stderr;
+mod stranded;
 mod sync;
 
 pub use acceptor::Acceptor;
