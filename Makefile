@@ -113,7 +113,7 @@ doca: setup
 	RINGLEADER_DOCA_STAND_IN=1 $(CARGO) test --quiet --package ringleader-doca --features doca
 	RINGLEADER_DOCA_STAND_IN=1 $(CARGO) clippy --package ringleader --package ringleader-dpu --features ringleader/doca,ringleader-dpu/doca --all-targets --quiet -- --deny warnings
 	RINGLEADER_DOCA_STAND_IN=1 $(CARGO) test --quiet --package ringleader --features doca --lib -- placement::
-	@RINGLEADER_DOCA_STAND_IN=1 $(CARGO) test --quiet --package ringleader --features doca --lib -- --list placement::tests:: | grep -q ': test$$' || \
+	@RINGLEADER_DOCA_STAND_IN=1 $(CARGO) test --quiet --package ringleader --features doca --lib -- --list placement::tests:: | grep ': test$$' > /dev/null || \
 		{ echo 'make doca: the tests of a placement are not among those that were built' >&2; exit 1; }
 	@CARGO='$(CARGO)' doca/tests/build.sh
 
