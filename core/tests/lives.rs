@@ -97,6 +97,7 @@ fn who_is_told_to_form_and_meets_a_group_is_let_into_that() {
     group.nodes[at] = node(at as u8 + 1, 3, 1, now);
     assert_eq!(group.nodes[at].replica.form(now, 0x777), Ok(()), "it has met nobody yet");
     group.until("it has met them", |group| group.nodes[at].replica.status().met_group);
+    group.until("it is told", |group| group.nodes[at].refused);
     let now = Instant(group.now);
     assert_eq!(group.nodes[at].replica.form(now, 0x777), Err(FormError::InGroup));
     group.change(leader, Change::Readmit { node: id(at) });

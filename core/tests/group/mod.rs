@@ -63,6 +63,8 @@ pub(crate) struct Node {
     /// What it is told about snapshots is left to the test.
     pub(crate) keeps: bool,
     pub(crate) kept: Option<Event>,
+    /// It was told that its group is not formed.
+    pub(crate) refused: bool,
     /// READs of snapshots end in the next turn.
     fetched: Option<Completion>,
 }
@@ -122,6 +124,7 @@ pub(crate) fn part(id: u8, half: Half, founders: u8, life: u64, now: Instant) ->
         can_save: true,
         keeps: false,
         kept: None,
+        refused: false,
         fetched: None,
     }
 }
@@ -240,6 +243,7 @@ impl Group {
             while let Some(event) = self.nodes[me].replica.poll_event() {
                 match event {
                     Event::Committed { index, .. } => self.nodes[me].committed = index.0,
+                    Event::FormRefused => self.nodes[me].refused = true,
                     Event::SaveSnapshot { .. } | Event::LoadSnapshot { .. } => {
                         self.nodes[me].kept = Some(event);
                         if !self.nodes[me].keeps {
